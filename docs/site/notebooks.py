@@ -42,11 +42,14 @@ class Cell(SphinxDirective):
 def tell_how_to_run(app, docname, source):
     """Adds to a chapter how to run it: a reader of the site may come from a search."""
     if re.match(r"course/\d", docname):
+        shown = outputs_of(app.srcdir / f"{docname}.md") is not None
+        without = "" if shown else (" This site was built without them: `make docs COURSE=1` runs "
+                                    "the cells and shows what they give.")
         source[0] = re.sub(
             r"^# .*\n", rf"""\g<0>
 *This page is a notebook of [the course](README.md). In a copy of the repository `make course
 OPEN=1` opens it in JupyterLab, and `.venv/bin/python scripts/course.py run {docname}.md` runs it.
-Its pictures are drawn by [tiles.py](tiles.py).*
+Its pictures are drawn by [tiles.py](tiles.py).{without}*
 """, source[0], count=1, flags=re.M)
 
 

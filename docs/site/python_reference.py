@@ -218,7 +218,8 @@ def entry(sources, name, found, members, note):
         return class_entry(sources, name, home, nodes[0], note)
     inner = [line for one in members for line in described("attribute", [one], [], [])]
     if nodes and isinstance(nodes[0].value, ast.Name):
-        inner = [f"Another name of :py:obj:`{home}.{nodes[0].value.id}`."]
+        same = nodes[0].value.id
+        inner = [f"Another name of :py:obj:`{sources.homes.get((home, same), home)}.{same}`."]
     if not note and nodes:
         note = original(sources, home, name)
     return described("class" if members else "data", [name], [note], inner,
@@ -255,7 +256,10 @@ def class_entry(sources, name, place, node, note):
                     done.add(attribute)
                     inner += described("attribute", [attribute], [], [], value(member))
     heads = [signature(name, one, "method") for one in makers] or [name]
-    texts = [note, ast.get_docstring(node), *{ast.get_docstring(one): 0 for one in makers}]
+    text = ast.get_docstring(node) or ""
+    told = [f"`{owner.name}`:\n\n{ast.get_docstring(owner)}" for owner in lineage(
+        sources, place, node) if owner is not node and re.search(rf"\b{owner.name}\b", text)]
+    texts = [note, text, *told, *{ast.get_docstring(one): 0 for one in makers}]
     if name == "IPUConfig":
         inner = [":doc:`/docs/ipu_config` lists its options.", "", *inner]
     return described("class", heads, texts, inner)

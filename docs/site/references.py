@@ -11,6 +11,7 @@ from sphinx import addnodes, project
 from sphinx.util.docutils import SphinxDirective
 
 LIST = "docs/reference"
+CODE = re.compile(r"(`[^`]*`)")
 COLUMNS = re.compile(r"(\S.*?)(?:  +(\S.*))?$")
 ITEM = re.compile(r"( *)(-|\d+\.) +")  # of a list
 SPANS = re.compile(r"(`[^`\n]+`|\bdocs/[\w/]+\.md\b|\bipu(?:\.\w+)+)")
@@ -150,7 +151,8 @@ def subject_of(text):
     """The first sentence of a page, as Markdown."""
     first = re.search(r"\.\. plain::\n\n((?:   .*\n)+)", text)
     sentence = re.split(r"\.(?:\s|$)|:\s*$", " ".join(first[1].split()) if first else "")[0]
-    return re.sub(r"([\\*_|<\[])", r"\\\1", sentence)
+    return "".join(one.replace("|", r"\|") if one.startswith("`") else
+                   re.sub(r"([\\*_|<\[])", r"\\\1", one) for one in CODE.split(sentence))
 
 
 def setup(app):

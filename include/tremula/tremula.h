@@ -211,15 +211,20 @@ TRM_API trm_status trm_module_verify(const trm_module *module, trm_error *error)
 
 /* ---- Executables ------------------------------------------------------------------------- */
 
-/* Saving and loading. The format has a magic number, a version, a length and a hash
- * (docs/executable_format.md). A file that is cut short or altered is refused. */
+/* An executable as bytes, with a magic number, a version, a length and a hash before its content
+ * (docs/executable_format.md). Free *out_data with trm_free. */
 TRM_API trm_status trm_executable_serialize(const trm_executable *executable, void **out_data,
                                             size_t *out_size, trm_error *error);
+/* Reads what trm_executable_serialize wrote; data that are cut short or altered are refused. Free
+ * *out_executable with trm_executable_free. */
 TRM_API trm_status trm_executable_deserialize(const void *data, size_t size,
                                               trm_executable **out_executable, trm_error *error);
-/* Replaces the file at once: a reader sees the old or the new one, also while others save. */
+/* Writes an executable into a file. Replaces the file at once: a reader sees the old or the new
+ * one, also while others save. */
 TRM_API trm_status trm_executable_save(const trm_executable *executable, const char *path,
                                        trm_error *error);
+/* Reads a file that trm_executable_save or `tremula compile` wrote, as
+ * trm_executable_deserialize reads its data. */
 TRM_API trm_status trm_executable_load(const char *path, trm_executable **out_executable,
                                        trm_error *error);
 /* The settings of a load. Zeros are the defaults. */

@@ -1,4 +1,4 @@
-"""`tf.contrib.losses`: what is `tf.losses` today."""
+"""`tf.contrib.losses`: what is `tf.compat.v1.losses` today."""
 
 import tensorflow.compat.v1 as tf
 

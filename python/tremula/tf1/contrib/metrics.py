@@ -1,4 +1,4 @@
-"""`tf.contrib.metrics`: its streaming metrics are `tf.metrics` today."""
+"""`tf.contrib.metrics`: its streaming metrics are those of `tf.compat.v1.metrics`."""
 
 import tensorflow.compat.v1 as tf
 

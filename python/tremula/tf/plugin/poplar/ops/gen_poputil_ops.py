@@ -50,12 +50,13 @@ def ipu_print_tensor(input, tensor_name="", name=None):
 
 
 def ipu_stateful_gradient_accumulate(input, num_mini_batches, verify_usage=True, name=None):
-    """`input`, of a known shape and a type of numbers, added up over `num_mini_batches` iterations
-    of a loop: a tensor like it, the sum in the last of them, zeros in the others, so that a plain
-    descent by it is one step. A sum begins with every run. A program fails with
-    FailedPreconditionError if a loop would end in the middle of a sum; `verify_usage` refuses it
-    outside of loops too, and sums that become a part of a value that the loop carries: they are for
-    variables."""
+    """Adds up `input`, of a known shape and a type of numbers, over `num_mini_batches` iterations
+    of a loop. The result is like `input`: the sum in the last iteration, zeros in the others. An
+    optimizer that subtracts it in every iteration so makes one step. Every run begins a new sum.
+
+    A program fails with FailedPreconditionError if a loop would end in the middle of a sum. With
+    `verify_usage` it also fails if the call is outside of a loop, or if the loop hands the sum on
+    to its next iteration: the sum is for updates of variables."""
     with tf.name_scope(name, "IpuStatefulGradientAccumulate", [input]) as scope, \
             scopes.frontend_attribute(
                 accumulation.COUNT_ATTRIBUTE,
@@ -108,9 +109,9 @@ def gradient_accumulator_create_from_shape(shape, output_type, name=None):
 
 
 def gradient_accumulator_add_with_scale(accumulator, gradients, accumulator_scale, name=None):
-    """The sum times `accumulator_scale`, a number, plus `gradients`, which becomes the sum; for
-    gradient_accumulator_sink(). Of a tensor that is no sum, the value alone. `gradients` are of the
-    sum's shape; the result has its type. Raises TypeError for what cannot be made a tensor."""
+    """Multiplies a sum by `accumulator_scale`, a number, and adds `gradients`, which have its shape;
+    returns the sum, for gradient_accumulator_sink(). If `accumulator` is a plain tensor, no sum is
+    kept: the result is a tensor of its type. Raises TypeError for what cannot be made a tensor."""
     if not hasattr(accumulator, "_tremula_sum"):
         with tf.name_scope(name, "GradientAccumulatorAddWithScale", [accumulator, gradients]):
             accumulator = tf.convert_to_tensor(accumulator)
