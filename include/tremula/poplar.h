@@ -1,7 +1,7 @@
 /* Poplar's headers over Tremula: the functions that the inline C++ headers (poplar/, popops/, ...)
  * call, and the functions in a user's library that Tremula calls.
  *
- * Nobody else needs this header. The C++ headers make classes of it: poplar::Graph holds a
+ * Programs in C do not need this header. The C++ headers make classes of it: poplar::Graph holds a
  * trm_poplar_graph, poplar::Tensor a trm_poplar_tensor, poplar::program::Program a
  * trm_poplar_program.
  *
@@ -81,7 +81,8 @@ typedef enum trm_poplar_program_kind {
   TRM_POPLAR_IF = 5,          /* tensors[0] ? children[0] : children[1] */
   TRM_POPLAR_SWITCH = 6,      /* the child whose case is tensors[0], else the last */
   TRM_POPLAR_REPEAT = 7,      /* children[0], `number` times */
-  TRM_POPLAR_WHILE = 8,       /* children[0], then while tensors[0] is `number`: children[1], [0] */
+  TRM_POPLAR_WHILE = 8,       /* children[0]; as long as tensors[0] is `number` then, children[1]
+                                 and children[0] again */
   TRM_POPLAR_WRITE_UNDEF = 9, /* tensors[0] */
   TRM_POPLAR_HOST = 10        /* the host reads or writes the elements of the stream `number` */
 } trm_poplar_program_kind;
@@ -216,7 +217,7 @@ typedef struct trm_poplar_build_call {
   const char *debug_prefix;
   uint32_t num_inputs; /* of Build; 0 of a gradient */
   trm_poplar_tensor *const *inputs;
-  /* Of a gradient. */
+  /* Of a gradient: the input that it is for (0 if one is for all inputs), and its operands. */
   int64_t input_grad_index;
   uint32_t num_gradients, num_fwd_outputs, num_fwd_inputs;
   trm_poplar_tensor *const *gradients, *const *fwd_outputs, *const *fwd_inputs;
