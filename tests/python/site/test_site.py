@@ -234,6 +234,7 @@ def test_a_notebook_shows_what_its_cells_showed(tmp_path):
     (tmp_path / "docs/site").mkdir(parents=True)
     (tmp_path / "docs/README.md").write_text("# Index\n\n[1](../course/README.md)\n")
     (tmp_path / "course/README.md").write_text("# Course\n")
+    (tmp_path / "course/tiles.py").write_text("# what draws the pictures\n")
     (tmp_path / "course/01_a.md").write_text(
         "# A\n\n```{code-cell} python\nx = 1\n```\n\n```{code-cell} python\nx\n```\n")
     shutil.copytree(ROOT / "docs/site", tmp_path / "docs/site", dirs_exist_ok=True)
