@@ -109,9 +109,10 @@ def gradient_accumulator_create_from_shape(shape, output_type, name=None):
 
 
 def gradient_accumulator_add_with_scale(accumulator, gradients, accumulator_scale, name=None):
-    """Multiplies a sum by `accumulator_scale`, a number, and adds `gradients`, which have its shape;
-    returns the sum, for gradient_accumulator_sink(). If `accumulator` is a plain tensor, no sum is
-    kept: the result is a tensor of its type. Raises TypeError for what cannot be made a tensor."""
+    """Multiplies a sum by `accumulator_scale`, a number, and adds `gradients`, which have its
+    shape; returns the sum, for gradient_accumulator_sink(). If `accumulator` is a plain tensor, no
+    sum is kept: the result is a tensor of its type. Raises TypeError for what cannot be made a
+    tensor."""
     if not hasattr(accumulator, "_tremula_sum"):
         with tf.name_scope(name, "GradientAccumulatorAddWithScale", [accumulator, gradients]):
             accumulator = tf.convert_to_tensor(accumulator)
