@@ -99,7 +99,7 @@ def test_session(tool):
 
 # ---- Functions ----
 
-FUNCTION = """import tensorflow as tf
+STRATEGY = """import tensorflow as tf
 from tensorflow.python import ipu
 
 config = ipu.config.IPUConfig()
@@ -108,7 +108,9 @@ config.configure_ipu_system()
 strategy = ipu.ipu_strategy.IPUStrategy()
 with strategy.scope():
     w = tf.Variable(tf.ones([8, 8]))
+"""
 
+FUNCTION = STRATEGY + """
 
 @tf.function(jit_compile=True)
 def step(x):
@@ -261,16 +263,7 @@ with tf.Session() as session:
 raise ValueError("the end")
 """
 
-OUTFEED = """import tensorflow as tf
-from tensorflow.python import ipu
-
-config = ipu.config.IPUConfig()
-config.auto_select_ipus = 1
-config.configure_ipu_system()
-strategy = ipu.ipu_strategy.IPUStrategy()
-with strategy.scope():
-    w = tf.Variable(tf.ones([8, 8]))
-queue = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+OUTFEED = STRATEGY + """queue = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
 
 
 @tf.function(jit_compile=True)

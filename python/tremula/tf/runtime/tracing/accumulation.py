@@ -4,6 +4,7 @@ import contextlib
 import enum
 import threading
 
+from tremula.tf.runtime.nodes import op_types
 from tremula.tf.runtime.tracing import program_state
 
 # On instructions that add up: over how many iterations (src/host/schedule/schedule_control.c
@@ -63,7 +64,7 @@ def scaled(value, factor):
     factor = tf.cast(factor, value.dtype)
     parts = list(value.op.inputs) if value.op.type == "AddN" else []
     sources = [part.op.inputs[0].op if part.op.type == "Identity" else part.op for part in parts]
-    if not any(source.type == "PipelineStageBackward" for source in sources):
+    if not any(source.type == op_types.STAGE_BACKWARD for source in sources):
         return value * factor
     return tf.add_n([part * factor for part in parts])
 
