@@ -207,7 +207,8 @@ _BUILTINS = {"print", "open", "input", "float", "int", "bool", "range", "len", "
 
 
 def _assigned(name):
-    """The expression that an assignment gives a name; None where that is a part or an element."""
+    """The expression that an assignment gives a name, f()[1] for a part of a call's result; None
+    where it does not tell."""
     parent = name.parent
     if isinstance(parent, (ast.Assign, ast.AnnAssign)) and parent.value is not None:
         return parent.value
@@ -219,7 +220,16 @@ def _assigned(name):
         values = parent.parent.value
         if isinstance(values, (ast.Tuple, ast.List)) and len(values.elts) == len(parent.elts):
             return values.elts[parent.elts.index(name)]
+        if isinstance(values, ast.Call):
+            return _item(values, parent.elts.index(name))
     return None
+
+
+def _item(call, number):
+    """What `call()[number]` would be read as."""
+    node = ast.copy_location(ast.Subscript(call, ast.Constant(number), ast.Load()), call)
+    node.scope, node.parent = call.parent.scope, call.parent
+    return node
 
 
 # ---- Small questions about nodes ----
@@ -268,3 +278,13 @@ def loop_around(node):
         if isinstance(one, FUNCTIONS):
             return None
     return None
+
+
+def is_rare(node):
+    """Whether an `if` in the nearest loop decides on a node."""
+    for one in parents(node):
+        if isinstance(one, (ast.If, ast.IfExp)):
+            return True
+        if isinstance(one, (ast.For, ast.While)):
+            return False
+    return False

@@ -84,6 +84,7 @@ class Project:
             "tf.disable_eager_execution")
         self.for_ipu = any(names.canonical(name).split(".")[0] == "ipu"
                            for file in self.files for _, name in file.imports)
+        self.uses_keras = self.mentions("keras")
         self._calls = [(file, call, file.called(call) or "") for file in self.files
                        for call in file.calls]
         self.compiled, self.hosted = {}, {}

@@ -33,4 +33,4 @@ paths = tf.data.Dataset.from_tensor_slices(["a.png"]).map(preprocess).batch(1, d
 backbone = tf.keras.applications.MobileNetV2(include_top=False, input_shape=(224, 224, 3))
 model = tf.keras.Model(backbone.input, Head(9)(backbone.output))
 for img in paths:
-    model.predict(img)
+    model.predict(img)  #! host-round-trip

@@ -44,7 +44,8 @@ def test_program(path):
     assert found(check.check([path])) == expected([path])
 
 
-@pytest.mark.parametrize("script", ["project/train.py", "public/census/task.py"])
+@pytest.mark.parametrize("script", ["project/train.py", "public/census/task.py",
+                                    "public/segmentation/train.py"])
 def test_several_files(script):
     report = check.check([DATA / script])
     assert sorted(report.files) == [str(path) for path in sorted(
@@ -110,6 +111,36 @@ def test_names(imports, expression, name):
     node = next(one for one in file.nodes if isinstance(one, (ast.Attribute, ast.Name))
                 and ast.unparse(one) == expression)
     assert file.resolve(node) == name
+
+
+# ---- Keras' launches in a loop ----
+
+@pytest.mark.parametrize("text, found_in", [
+    ("for image in images:\n    model.predict(image[None])", 5),
+    ("for x, y in test:\n    model.evaluate(x, y, verbose=0)", 5),
+    ("while True:\n    state = step(model.predict(state))", 5),
+    ("for state, target in replay:\n    model.fit(state, target, epochs=1, verbose=0)", 5),
+    ("for epoch in range(9):\n    model.fit(images, labels)\n    model.predict(test)", 0),
+    ("for epoch in range(9):\n    x = make()\n    model.fit(x)\n    model.predict(x)", 0),
+    ("for a, b in folds.split(x):\n    model.predict(x[b])", 0),
+    ("for x in parts:\n    model = tf.keras.Sequential([])\n    model.predict(x)", 0),
+    ("for one in [1, 2]:\n    model.predict(make(one))", 0),
+    ("for n, x in enumerate(parts):\n    if n % 9 == 0:\n        model.predict(x)", 0),
+    ("forest = Forest()\nfor x in parts:\n    forest.predict(x)", 0),
+])
+def test_launches_in_a_loop(text, found_in, tmp_path):
+    path = tmp_path / "loop.py"
+    path.write_text("import tensorflow as tf\nfrom forests import Forest\n"
+                    f"model = tf.keras.Sequential([])\n{text}\n")
+    assert found(check.check([path])) == [(str(path), found_in, "host-round-trip")] * bool(found_in)
+
+
+def test_long_chains_are_read_in_no_time(tmp_path):
+    """A name that is bound again and again is asked once, not in every order."""
+    path = tmp_path / "chain.py"
+    steps = "".join(f"    data = data.{word}({n})\n" for n in range(40) for word in ("take", "map"))
+    path.write_text(f"def read(data):\n{steps}    return data.batch(8)\n")
+    assert found(check.check([path])) == []
 
 
 # ---- Output ----

@@ -1,8 +1,9 @@
 """How data comes to the device, and how often the host is asked."""
 
 import ast
+import re
 
-from tremula.check import names
+from tremula.check import launches, names
 from tremula.check.names import FUNCTIONS
 from tremula.check.project import ESTIMATORS, names_of
 from tremula.check.rules import rule, shapes
@@ -163,6 +164,7 @@ def fed_loops(project):
     yield from _loops_over_datasets(project)
 
 
+_DATA = re.compile("(^|_)(ds|dataset|dataloader|batches)$")  # a parameter
 _WAITS = "every step waits for the host: feed through an IPUInfeedQueue"
 
 
@@ -184,7 +186,8 @@ def _gives_batches(project, file, node):
     """Whether a loop's iterable is a dataset, also in enumerate()."""
     while isinstance(node, ast.Call) and file.called(node) in ("enumerate", "zip") and node.args:
         node = node.args[0]
-    return shapes.is_dataset(project, file, node)
+    return shapes.is_dataset(project, file, node) or isinstance(node, ast.Name) \
+        and None in file.values(node) and bool(_DATA.search(node.id))
 
 
 def _trains(file, call):
@@ -217,7 +220,8 @@ def _outermost(loop):
     """The device stops whenever the host wants a number, or does a part of the program. In a loop
     that happens in every step, and costs more than the step.""",
     """Collect values in an outfeed queue and read them after many steps; give Keras
-    `steps_per_execution=`; keep host parts and prints out of the repeated body.""",
+    `steps_per_execution=`, and `predict` all items in one call; keep host parts and prints out of
+    the repeated body.""",
     """
     import tensorflow as tf
 
@@ -253,14 +257,19 @@ def round_trips(project):
         if names.loop_around(call) is None or project.how_compiled(file, call):
             continue
         if isinstance(call.func, ast.Name) and call.func.id in ("float", "int") and call.args \
-                and _is_step(project, file, call.args[0]) and not _is_rare(call):
+                and _is_step(project, file, call.args[0]) and not names.is_rare(call):
             yield file, call, "every step waits for this value"
         if not isinstance(call.func, ast.Attribute):
             continue
-        if call.func.attr == "train_on_batch":
-            yield file, call.func, "train_on_batch in a loop is a launch, and a fetch, every step"
+        if call.func.attr.endswith("_on_batch"):
+            yield file, call.func, (f"{call.func.attr} in a loop is a launch, and a fetch, every "
+                                    "step")
+        elif call.func.attr in ("fit", "evaluate", "predict") \
+                and launches.is_small(project, file, call):
+            yield file, call.func, (f"{call.func.attr} in a loop is a launch with a feed of its "
+                                    "own, every time: give it all items at once")
         elif call.func.attr == "numpy" and not call.args and _is_step(
-                project, file, call.func.value) and not _is_rare(call):
+                project, file, call.func.value) and not names.is_rare(call):
             yield file, call.func, "every step waits for this value"
 
 
@@ -280,13 +289,3 @@ def _is_step(project, file, node):
     return isinstance(value.func, ast.Attribute) and value.func.attr in (
         "run", "experimental_run_v2") and bool(value.args) and any(
             one in project.compiled for _, one in project.functions(file, value.args[0]))
-
-
-def _is_rare(call):
-    """Whether an `if` in the loop decides on it."""
-    for one in names.parents(call):
-        if isinstance(one, (ast.If, ast.IfExp)):
-            return True
-        if isinstance(one, (ast.For, ast.While)):
-            return False
-    return False

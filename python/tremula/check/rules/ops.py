@@ -14,6 +14,10 @@ _NO_SHAPE = {"tf.unique": "Unique", "tf.unique_with_counts": "UniqueWithCounts",
              "tf.sets.intersection": "a set operation", "tf.sets.difference": "a set operation",
              "tf.ragged.boolean_mask": "a ragged operation",
              "tf.ragged.constant": "a ragged tensor", "tf.sparse.from_dense": "Where"}
+_COLUMN_LAYERS = ("tf.feature_column.input_layer", "tf.feature_column.linear_model",
+                  "tf.keras.layers.DenseFeatures")
+_TEXT_COLUMNS = tuple(f"tf.feature_column.categorical_column_with_{kind}" for kind in (
+    "hash_bucket", "vocabulary_list", "vocabulary_file"))
 _HOST_CALLS = ("tf.py_function", "tf.numpy_function", "tf.py_func")
 _SUMMARIES = ("tf.summary.", "tf.contrib.summary.")
 _INPUTS = re.compile("decode|encode|(?<!s)parse|string|file|jpeg|distorted|timestamp")
@@ -41,7 +45,10 @@ _INPUTS = re.compile("decode|encode|(?<!s)parse|string|file|jpeg|distorted|times
         return tf.abs(signal)
     """)
 def unsupported(project):
+    texts = next((called for _, _, called in project.calls() if called in _TEXT_COLUMNS), None)
     for file, call, called in project.calls():
+        if texts and called in _COLUMN_LAYERS and project.how_compiled(file, call):
+            yield file, call, f"{called} looks up the texts of {texts}, and an IPU has no texts"
         op = ABSENT.get(called)
         if op is None or called in _HOST_CALLS or called.startswith(_SUMMARIES):
             continue

@@ -13,45 +13,77 @@ _FOLDERS = ("tf.keras.utils.image_dataset_from_directory",
             "tf.keras.preprocessing.image_dataset_from_directory",
             "tf.keras.preprocessing.text_dataset_from_directory")
 _TELLING = ("shuffle", "prefetch", "interleave", "flat_map", "map", "padded_batch", "cache")
+_OWN_WORDS = ("shuffle", "prefetch", "interleave", "flat_map", "padded_batch", "cache")
+_DISTRIBUTING = ("experimental_distribute_dataset", "distribute_datasets_from_function",
+                 "experimental_distribute_datasets_from_function")
 
 
-def is_dataset(project, file, node, deep=12):
-    """Whether an expression is a tf.data.Dataset for sure."""
-    if deep == 0 or node is None or isinstance(node, str):
+def is_dataset(project, file, node, seen=None):
+    """Whether an expression is a tf.data.Dataset for sure. seen: what has been asked already."""
+    seen = set() if seen is None else seen
+    if node is None or isinstance(node, str) or node in seen:
         return False
+    seen.add(node)
     if isinstance(node, ast.Name):
-        values = [one for one in file.values(node) if one is not None and one is not node]
-        return any(is_dataset(project, file, one, deep - 1) for one in values)
+        return any(_follows(one, node) or is_dataset(project, file, one, seen)
+                   for one in file.values(node))
+    if isinstance(node, ast.Subscript):  # one of the results of a function
+        index = names.constant(node.slice)
+        return isinstance(index, int) and isinstance(node.value, ast.Call) and any(
+            isinstance(result, ast.Tuple) and index < len(result.elts)
+            and is_dataset(project, other, result.elts[index], seen)
+            for other, result in _results(project, file, node.value))
     if not isinstance(node, ast.Call):
         return False
     called = file.called(node) or ""
     if called.startswith("tf.data.") and called.split(".")[2].endswith("Dataset") \
             or called in (*_FOLDERS, "tensorflow_datasets.load"):
         return True
+    if isinstance(node.func, ast.Attribute) and node.func.attr in _DISTRIBUTING:
+        return True
     if isinstance(node.func, ast.Attribute) and node.func.attr in DATASET_METHODS:
-        if is_dataset(project, file, node.func.value, deep - 1):
+        if is_dataset(project, file, node.func.value, seen):
             return True
         owner = node.func.value  # parameter.shuffle(9).repeat()
         return isinstance(owner, ast.Call) and isinstance(owner.func, ast.Attribute) \
             and owner.func.attr in _TELLING and node.func.attr in DATASET_METHODS \
             and not called.startswith(("np.", "tf."))
-    for other, function in project.functions(file, node.func, 3):
+    return any(is_dataset(project, other, result, seen)
+               for other, result in _results(project, file, node))
+
+
+def _results(project, file, call):
+    """Yields (file, expression) of what the functions that a call may call return."""
+    for other, function in project.functions(file, call.func, 3):
         for one in ast.walk(function):
-            if isinstance(one, ast.Return) and is_dataset(project, other, one.value, deep - 3
-                                                          if deep > 3 else 0):
-                return True
-    return False
+            if isinstance(one, ast.Return):
+                yield other, one.value
 
 
-def _is_mapped_on(call):
-    """Whether the chain that begins with a call has one of the words behind it."""
+def _follows(value, name):
+    """Whether an assignment is x = x.shuffle(...), or another word that only a dataset has."""
+    return isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) \
+        and value.func.attr in _OWN_WORDS and isinstance(value.func.value, ast.Name) \
+        and value.func.value.id == name.id
+
+
+def _is_for_the_host(file, call):
+    """Whether the chain that begins with a call has a word behind it that takes batches apart, or
+    a preprocessing layer adapts to it."""
     node = call
     while isinstance(getattr(node, "parent", None), ast.Attribute) and isinstance(
             getattr(node.parent, "parent", None), ast.Call):
         if node.parent.attr in ("unbatch", "as_numpy_iterator", "window"):
             return True
         node = node.parent.parent
-    return False
+    readers = [node]
+    if isinstance(node.parent, ast.Assign) and isinstance(node.parent.targets[0], ast.Name):
+        name = node.parent.targets[0]
+        readers = [one for one in file.nodes if isinstance(one, ast.Name) and one.id == name.id
+                   and isinstance(one.ctx, ast.Load) and one.scope.find(one.id) is name.scope]
+    return bool(readers) and all(
+        isinstance(one.parent, ast.Call) and isinstance(one.parent.func, ast.Attribute)
+        and one.parent.func.attr == "adapt" for one in readers)
 
 
 @rule(
@@ -74,7 +106,7 @@ def drop_remainder(project):
         if isinstance(call.func, ast.Attribute) and call.func.attr in ("batch", "padded_batch"):
             method, position = call.func.attr, 1 if call.func.attr == "batch" else 3
             if names.is_open_ended(call) or not call.args and not call.keywords \
-                    or _is_mapped_on(call):
+                    or _is_for_the_host(file, call):
                 continue
             given = names.argument(call, "drop_remainder", position)
             if given is not None and names.constant(given, True) is not False:
@@ -84,7 +116,7 @@ def drop_remainder(project):
             edit = add_argument(file, call, "drop_remainder=True") if given is None else None
             yield file, call.func, (f"{method}() without drop_remainder=True gives batches of "
                                     "unknown size"), edit
-        elif called in _FOLDERS and not _is_mapped_on(call) and names.constant(
+        elif called in _FOLDERS and not _is_for_the_host(file, call) and names.constant(
                 names.argument(call, "batch_size"), 0) is not None:
             yield file, call.func, (f"{called.split('.')[-1]}() gives batches of unknown size; add "
                                     ".unbatch().batch(n, drop_remainder=True)")

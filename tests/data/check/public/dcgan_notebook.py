@@ -100,7 +100,7 @@ def train(dataset, epochs):
   for epoch in range(epochs):
     start = time.time()
     for image_batch in dataset:
-      train_step(image_batch)
+      train_step(image_batch)  #! feed-without-queue
     if (epoch + 1) % 15 == 0:
       checkpoint.save(file_prefix=checkpoint_prefix)
     print('Time for epoch {} is {} sec'.format(epoch + 1, time.time()-start))

@@ -50,7 +50,7 @@ writer = tf.summary.create_file_writer('logs/mirrored')
 for epoch in range(EPOCHS):
     total_loss, num_batches = 0.0, 0
     for batch in train_dist:
-        total_loss += distributed_train_step(batch)
+        total_loss += distributed_train_step(batch)  #! feed-without-queue
         num_batches += 1
     with writer.as_default():
         tf.summary.scalar('loss', total_loss / num_batches, step=epoch)

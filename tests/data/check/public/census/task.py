@@ -10,7 +10,7 @@ from census import features as feats
 
 
 def model_fn(features, labels, mode, params):
-  net = tf.compat.v1.feature_column.input_layer(features, params['columns'])
+  net = tf.compat.v1.feature_column.input_layer(features, params['columns'])  #! unsupported-op
   for i, units in enumerate(params['hidden']):
     with tf.compat.v1.variable_scope('hidden_%d' % i):
       net = tf.compat.v1.layers.dense(net, units, activation=tf.nn.relu)
