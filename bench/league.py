@@ -6,6 +6,11 @@ and OpenVINO, in turns, on the same cores.
 
 `make bench-league` makes an environment for each peer, and runs this. Prints a table and writes it
 into bench/results.md (--output), with the rows that build/league.json (--record) has from before.
+
+    python bench/league.py --before DIR [--rows ...] [--threads ...]
+
+Tremula beside Tremula as it was in another checkout, which `cmake --build --preset release` has
+built. Prints a table and writes nothing.
 """
 
 import argparse
@@ -28,6 +33,7 @@ from comparison.league import rows  # noqa: E402
 
 PEERS = {"tremula": "jax", "jax": "jax", "torch": "torch", "onnxruntime": "onnx",
          "openvino": "onnx", "tf": "tf", "xla": "tf"}  # and the environment of each
+BEFORE = "before"  # Tremula of another checkout
 TITLES = {"tremula": "Tremula", "jax": "JAX", "torch": "PyTorch", "onnxruntime": "ONNX Runtime",
           "openvino": "OpenVINO", "tf": "TensorFlow", "xla": "XLA by TensorFlow"}
 LOSS = 1 / 1.1
@@ -42,12 +48,13 @@ class Peer:
 
     def __init__(self, name, row, threads, python, more):
         environment = {key: value for key, value in os.environ.items()
-                       if key != "PYTHONPATH" or PEERS[name] == "jax"} | more
+                       if key != "PYTHONPATH" or PEERS.get(name, "jax") == "jax"} | more
         script = ROOT / "bench/comparison/league/peer.py"
         self.name = name
+        module = "tremula" if name == BEFORE else name
         self._printed = tempfile.TemporaryFile("w+", errors="replace")
         self._process = subprocess.Popen(
-            [python, script, name, row, str(threads)], env=environment, text=True,
+            [python, script, module, row, str(threads)], env=environment, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._printed)
         self.start = self._answer()
         self.seconds = []
@@ -101,7 +108,7 @@ def measure(row, names, threads, pythons, seconds, environments=None):
     """{peer: its record}. The peers run in turns, each for `seconds`; `environments`: more
     variables for some peers."""
     more = environments or {}
-    peers = [Peer(name, row.name, threads, pythons[PEERS[name]], more.get(name, {}))
+    peers = [Peer(name, row.name, threads, pythons[PEERS.get(name, "jax")], more.get(name, {}))
              for name in names]
     try:
         for peer in peers:
@@ -131,7 +138,7 @@ def measure(row, names, threads, pythons, seconds, environments=None):
 
 def check(found):
     """Marks peers whose result differs."""
-    right = found.get("jax", found.get("tremula", {})).get("digest")
+    right = found.get("jax", found.get(BEFORE, found.get("tremula", {}))).get("digest")
     for entry in found.values():
         if right is not None and "digest" in entry:
             entry["differs"] = abs(entry["digest"] - right) > 0.02 * abs(right) + 1e-6
@@ -238,6 +245,29 @@ def page(record):
     return "".join(parts).rstrip() + "\n"
 
 
+def compare_builds(before, wanted, threads, pythons, seconds):
+    """Prints what `before`, the folder of another checkout, and this one need for each row. The
+    spread of a row is the larger of both medians over their minima."""
+    builds = {name: {"PYTHONPATH": str(folder / "python"),
+                     "TREMULA_LIBRARY_DIR": str(folder / "build/release/lib")}
+              for name, folder in ((BEFORE, before.resolve()), ("tremula", ROOT))}
+    print("| row | threads | before, ms | now, ms | now / before | spread |\n"
+          "|---|---|---|---|---|---|", flush=True)
+    for count in threads:
+        for row in (one for one in rows.ROWS if one.name in wanted):
+            found = measure(row, list(builds), count, pythons, seconds, builds)
+            check(found)
+            wrong = [entry["error"] for entry in found.values() if "error" in entry]
+            if wrong:
+                print(f"| {row.title} | {count} | {'; '.join(wrong)} |", flush=True)
+                continue
+            least, now = found[BEFORE]["min"], found["tremula"]["min"]
+            spread = max(entry["median"] / entry["min"] - 1 for entry in found.values())
+            mark = " (another result)" if found["tremula"].get("differs") else ""
+            print(f"| {row.title} | {count} | {milliseconds(least)} | {milliseconds(now)}{mark} | "
+                  f"{now / least:.2f} | {100 * spread:.0f} % |", flush=True)
+
+
 def load(path):
     return json.loads(path.read_text()) if path.exists() else {"machines": []}
 
@@ -280,12 +310,19 @@ def main():
                         help="folders PREFIX-jax, PREFIX-torch, PREFIX-onnx, PREFIX-tf")
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / "bench/results.md")
     parser.add_argument("--record", type=pathlib.Path, default=ROOT / "build/league.json")
+    parser.add_argument("--before", metavar="DIR", type=pathlib.Path,
+                        help="another checkout of Tremula, built, to compare with")
     arguments = parser.parse_args()
     wanted = _chosen(parser, "--rows", arguments.rows, names)
     peers = _chosen(parser, "--peers", arguments.peers, list(TITLES))
     pythons = {kind: f"{arguments.environments}-{kind}/bin/python" for kind in PEERS.values()}
     peers = [name for name in peers if pathlib.Path(pythons[PEERS[name]]).exists()]
     threads = [int(one) for one in (arguments.threads or str(machine.cores())).split(",")]
+    if arguments.before:
+        if not (arguments.before / "build/release/lib/libtremula.so").exists():
+            parser.error(f"--before: {arguments.before} has no build/release; build that checkout")
+        compare_builds(arguments.before, wanted, threads, pythons, arguments.seconds)
+        return
     record = load(arguments.record)
     begun = f"{time.strftime('%Y-%m-%d')}; load average {machine.load_average()} at the start"
     where = place_of(record, begun)
