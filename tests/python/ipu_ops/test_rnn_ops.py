@@ -281,6 +281,17 @@ def test_states_of_older_releases_and_of_newer_ones(run, random):
     assert (new_h != new_c).any()
 
 
+def test_the_name_in_the_place_of_before_activations():
+    old = [UNITS, tf.float32, tf.float32, None, None, None]
+    assert rnn_ops.PopnnLSTM(*old, "mine").name == "mine"
+    assert rnn_ops.PopnnLSTM(*old, "relu", name="new")._activation == "relu"
+    gru = rnn_ops.PopnnGRU(*old, "other", True)
+    assert (gru.name, gru._reset_after, gru._activation) == ("other", True, "tanh")
+    assert rnn_ops.PopnnLSTM(*old, None)._activation == "tanh"
+    with pytest.raises(ValueError, match="activation must be one of"):
+        rnn_ops.PopnnLSTM(*old, "selu")
+
+
 def test_variables_and_shapes():
     x = tf.zeros([TIME, BATCH, INPUTS])
     layer = rnn_ops.PopnnLSTM(UNITS)

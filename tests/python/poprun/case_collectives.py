@@ -65,6 +65,8 @@ def check_horovod(rank):
     assert both.values.numpy().tolist() == [[2.0], [2.5]]
     assert both.indices.numpy().tolist() == [0, 1]
     assert distributed.allreduce(tf.constant(1.0), op=hvd.Sum).numpy() == 2
+    assert distributed.allgather(tensor=tf.constant([rank])).numpy().tolist() == [0, 1]
+    assert distributed.broadcast(tensor=tf.constant(rank), root_rank=1).numpy() == 1
     hvd.shutdown()
     hvd.init([rank])  # a group of its own
     assert (hvd.size(), hvd.rank()) == (1, 0)
@@ -118,7 +120,7 @@ def check_functions(rank):
             total, gathered = ops.allreduce(a, SUM), ops.allgather(b)
         else:
             gathered, total = ops.allgather(b), ops.allreduce(a, SUM)
-        return total, gathered, distributed.allreduce(a, MEAN, "mean")
+        return total, gathered, distributed.allreduce(value=a, reduce_op=MEAN, tensor_name="mean")
 
     total, gathered, mean = both(tf.constant(rank), tf.constant([rank]))
     assert (total.numpy(), gathered.numpy().tolist(), mean.numpy()) == (1, [[0], [1]], 0)

@@ -4,6 +4,8 @@ It has Horovod's functions, as SDK 3 has with TensorFlow 1, and the collectives 
 TensorFlow 2. `allreduce` is both: the type of its second argument tells which is meant.
 """
 
+import functools
+
 import tensorflow as tf
 
 from tremula.tf.ipu.distributed import host_collective_ops
@@ -24,6 +26,17 @@ def _is_horovod():
     return horovod._STATE["ready"]
 
 
+def _either_name(function):
+    """The tensor is called `tensor` in Horovod's functions and `value` in the collectives."""
+    @functools.wraps(function)
+    def call(*args, **keywords):
+        if "value" in keywords:
+            keywords["tensor"] = keywords.pop("value")
+        return function(*args, **keywords)
+    return call
+
+
+@_either_name
 def allreduce(tensor, op=None, *args, **keywords):
     """horovod.allreduce(tensor, op), or where `op` is a tf.distribute.ReduceOp
     host_collective_ops.allreduce(tensor, op, tensor_name): a tensor like the given one, in shape
@@ -34,18 +47,20 @@ def allreduce(tensor, op=None, *args, **keywords):
     return horovod.allreduce(tensor, op, *args, **keywords)
 
 
-def allgather(value, name=None, tensor_name=None):
-    """horovod.allgather(value, name) after init(), else host_collective_ops.allgather(value,
-    tensor_name), which adds a dimension: a tensor of the type of `value`. Raises ValueError for a
+@_either_name
+def allgather(tensor, name=None, tensor_name=None):
+    """horovod.allgather(tensor, name) after init(), else host_collective_ops.allgather(tensor,
+    tensor_name), which adds a dimension: a tensor of the type of `tensor`. Raises ValueError for a
     scalar after init()."""
     if _is_horovod() and tensor_name is None:
-        return horovod.allgather(value, name)
-    return host_collective_ops.allgather(value, tensor_name or name)
+        return horovod.allgather(tensor, name)
+    return host_collective_ops.allgather(tensor, tensor_name or name)
 
 
-def broadcast(value, root_rank=0, name=None, tensor_name=None):
-    """The tensor of the process `root_rank`, of the shape and type that `value` has on every
+@_either_name
+def broadcast(tensor, root_rank=0, name=None, tensor_name=None):
+    """The tensor of the process `root_rank`, of the shape and type that `tensor` has on every
     process. Raises ValueError after init() for a rank that there is not."""
     if _is_horovod() and tensor_name is None:
-        return horovod.broadcast(value, root_rank, name)
-    return host_collective_ops.broadcast(value, root_rank, tensor_name or name)
+        return horovod.broadcast(tensor, root_rank, name)
+    return host_collective_ops.broadcast(tensor, root_rank, tensor_name or name)

@@ -10,7 +10,7 @@ import json
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.inner import layers
-from tremula.tf.ipu.ops import _building, _rnn, op_util, rnn_ops_grad
+from tremula.tf.ipu.ops import _building, _generations, _rnn, op_util, rnn_ops_grad
 from tremula.tf.runtime.base import checks
 
 POPNN_LSTM = "lstm"
@@ -28,6 +28,18 @@ __all__ = ["PopnnLSTM", "PopnnDynamicLSTM", "PopnnGRU", "PopnnDynamicGRU", "Popn
 
 # Keras's layers convert `call` by AutoGraph, which must not reach loops that are graphs already.
 _as_it_is = tf.autograph.experimental.do_not_convert
+
+
+# Releases before 2.1 had no activations: `name` stood in their place.
+_OLD = ["self", "num_units", "dtype", "partials_dtype", "seed", "weights_initializer",
+        "bias_initializer", "name"]
+
+
+def _has_a_name_for_an_activation(arguments):
+    if len(arguments) < len(_OLD):
+        return False
+    given = arguments[len(_OLD) - 1]
+    return given is None or isinstance(given, str) and not hasattr(tf.keras.activations, given)
 
 
 class _PopnnRNN(layers.base().Layer):
@@ -50,6 +62,7 @@ class _PopnnRNN(layers.base().Layer):
 
     _num_gates_per_layer = None
 
+    @_generations.older_order(_OLD, _has_a_name_for_an_activation)
     def __init__(self, num_units, dtype=tf.float32, partials_dtype=tf.float32, seed=None,
                  weights_initializer=None, bias_initializer=None, activation="tanh",
                  recurrent_activation="sigmoid", name=None, available_memory_proportion_fwd=None,
@@ -220,6 +233,7 @@ class PopnnGRU(_PopnnRNN):
     _rnn_mode = POPNN_GRU
     _num_gates_per_layer = POPNN_GRU_NUM_GATES
 
+    @_generations.older_order([*_OLD, "reset_after"], _has_a_name_for_an_activation)
     def __init__(self, num_units, dtype=tf.float32, partials_dtype=tf.float32, seed=None,
                  weights_initializer=None, bias_initializer=None, activation="tanh",
                  recurrent_activation="sigmoid", name=None, reset_after=False,

@@ -26,13 +26,13 @@ class ReplicatedMetricReductionMethod(enum.Enum):
     MEAN = 4
 
     @classmethod
-    def parse(cls, method):
+    def parse(cls, value):
         """The member for a member, or for its name in any case. Raises ValueError."""
-        if isinstance(method, cls):
-            return method
-        if isinstance(method, str) and method.upper() in cls.__members__:
-            return cls[method.upper()]
-        raise ValueError(messages.REPLICATED_METHOD.format(method))
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, str) and value.upper() in cls.__members__:
+            return cls[value.upper()]
+        raise ValueError(messages.REPLICATED_METHOD.format(value))
 
 
 class Options:
