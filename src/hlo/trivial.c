@@ -3,11 +3,7 @@
 #include "tremula/inspect.h"
 
 static bool is_constant(const trm_computation *c, trm_index i) {
-  const trm_instruction *instruction = &c->instructions[i];
-  while (instruction->opcode == TRM_OP_BROADCAST) {
-    instruction = &c->instructions[instruction->operands[0]];
-  }
-  return instruction->opcode == TRM_OP_CONSTANT;
+  return c->instructions[i].opcode == TRM_OP_CONSTANT;
 }
 
 static bool is_parameter(const trm_computation *c, trm_index i) {

@@ -245,18 +245,47 @@ static trm_status add_seeds(trm_program_draft *draft, trm_error *error) {
   return TRM_OK;
 }
 
+/* Adds a variable for an output that repeats elements: the host reads it whole. */
+static trm_status write_out(trm_program_draft *draft, int32_t l, const trm_value *value,
+                            const trm_shape *shape, trm_value *out_value, trm_error *error) {
+  const uint32_t entry = draft->module->entry;
+  const trm_instruction *items = draft->module->computations[entry].instructions;
+  trm_index i = draft->module->computations[entry].root;
+  if (items[i].opcode == TRM_OP_TUPLE && trm_shape_is_array(&items[items[i].operands[l]].shape)) {
+    i = items[i].operands[l];
+  }
+  const uint32_t ipu = trm_value_mapping(draft, value)->ipu;
+  uint32_t source, variable;
+  TRY(trm_program_add_source(draft, entry, i, &source, error));
+  const trm_new_variable wanted = {
+      .name = items[i].name,
+      .source = source,
+      .shape = shape,
+      .mapping = trm_mapping_linear(trm_program_target_of(draft, ipu), shape, ipu, 0),
+      .category = TRM_CATEGORY_VARIABLE};
+  TRY(trm_program_add_variable(draft, &wanted, &variable, error));
+  *out_value = trm_value_plain(draft, variable);
+  return TRM_OK;
+}
+
 static trm_status add_outputs(trm_program_draft *draft, const entry_values *v,
-                              const trm_value *root, trm_error *error) {
+                              const trm_value *values, trm_error *error) {
   const trm_module *module = draft->module;
   const trm_computation *entry = &module->computations[module->entry];
   const trm_shape *shape = &entry->instructions[entry->root].shape;
   const int32_t leaves = trm_shape_num_leaves(shape);
   int64_t bytes = 0, worst = 0, total = 0;
+  trm_value *root = ARENA_NEW(&draft->scratch, trm_value, (size_t)leaves + 1);
+  if (root == NULL) FAIL_NO_MEMORY("outputs");
   for (int32_t l = 0; l < leaves; ++l) {
     const trm_shape *leaf = trm_shape_leaf(shape, l);
     const int64_t size = trm_shape_count(leaf) * (int64_t)trm_tile_dtype_bytes(leaf->dtype);
+    root[l] = values[l];
     if (!v->output_is_update[l]) {
       bytes += size;
+      if (values[l].variable != TRM_NO_INDEX && values[l].source_count < trm_shape_count(leaf)) {
+        TRY(write_out(draft, l, &values[l], leaf, &root[l], error));
+      }
     } else if (root[l].variable != TRM_NO_INDEX &&
                (!draft->values.variables.items[root[l].variable].is_input ||
                 draft->values.variables.items[root[l].variable].is_streamed || root[l].is_view)) {

@@ -7,9 +7,12 @@ static const struct {
   bool is_trivial;
 } rows[] = {
     /* all results are constants */
-    {"HloModule m\nENTRY e { z = f32[] constant(0)  z2 = f32[2,3] broadcast(z), dimensions={}\n"
-     "  c = s32[2] constant({1, 2})  ROOT t = (f32[2,3], s32[2]) tuple(z2, c) }\n",
+    {"HloModule m\nENTRY e { z = f32[] constant(0)  c = s32[2] constant({1, 2})\n"
+     "  ROOT t = (f32[], s32[2]) tuple(z, c) }\n",
      true},
+    {"HloModule m\nENTRY e { z = f32[] constant(0)\n"
+     "  ROOT z2 = f32[2,3] broadcast(z), dimensions={} }\n",
+     false},
     /* all are inputs */
     {"HloModule m\nENTRY e { x = f32[3] parameter(0)  y = f32[2] parameter(1)\n"
      "  ROOT t = (f32[2], f32[3]) tuple(y, x) }\n",

@@ -5,6 +5,7 @@ training, with all that it does to variables, is one; what needs no device has n
 import os
 
 import numpy as np
+import pva
 import pytest
 import tensorflow.compat.v1 as tf
 from tensorflow.compiler.plugin.poplar.ops import gen_ipu_ops
@@ -189,21 +190,27 @@ def test_updates_in_a_loop_of_tensorflows(session):
 # ---- What has reports ----
 
 def test_initializers(reports, session):
-    """Constants need no device; what is drawn is one program."""
+    """Lists need no device; what one number fills is a program, and so is what is drawn."""
     with tf.device("/device:IPU:0"), tf.variable_scope("v", use_resource=True):
-        tf.get_variable("a", [2, 4], initializer=tf.ones_initializer())
-        tf.get_variable("b", [3], initializer=tf.constant_initializer([1, 2, 3]))
+        listed = [tf.get_variable("a", [], initializer=tf.ones_initializer()),
+                  tf.get_variable("b", [3], initializer=tf.constant_initializer([1, 2, 3]))]
+        filled = [tf.get_variable(name, [128, 2048], initializer=tf.constant_initializer(2.))
+                  for name in ("c", "d")]
+        drawn = [tf.get_variable("e", [64], initializer=tf.truncated_normal_initializer(1., 0.1)),
+                 tf.get_variable("f", [64], initializer=tf.random_uniform_initializer())]
     with session() as s:
-        s.run(tf.global_variables_initializer())
+        s.run(tf.variables_initializer(listed))
         reports.assert_num_reports(0)
-    with tf.device("/device:IPU:0"), tf.variable_scope("v", use_resource=True):
-        c = tf.get_variable("c", [64], initializer=tf.truncated_normal_initializer(1., 0.1))
-        d = tf.get_variable("d", [64], initializer=tf.random_uniform_initializer())
-    with session() as s:
-        s.run(tf.global_variables_initializer())
+        s.run(tf.variables_initializer(filled))
         reports.assert_num_reports(1)
-        c_value, d_value = s.run([c, d])
-    assert abs(np.mean(c_value) - 1) < 0.1 and 0 <= d_value.min() and len(set(d_value)) > 32
+        tiles = pva.openReport(reports.find_report()).compilation.tiles
+        s.run(tf.variables_initializer(drawn))
+        reports.assert_num_reports(2)
+        values = s.run([*filled, *drawn])
+    assert sum(tile.memory.total.excludingGaps for tile in tiles) > 2 * 4 * 128 * 2048
+    assert all((value == 2).all() for value in values[:2])
+    assert abs(np.mean(values[2]) - 1) < 0.1
+    assert 0 <= values[3].min() and len(set(values[3])) > 32
 
 
 @pytest.mark.parametrize("compiled", [False, True])

@@ -124,13 +124,14 @@ def _may_have_groups(graph_def):
         weight += kind.weight
         if kind.is_program or weight >= least:
             return True
-    return False
+    return settings.writes_reports() and any(
+        node.op == node_kinds.ASSIGN and "device:IPU:" in node.device for node in graph_def.node)
 
 
 def _is_worth(group):
     """Whether a group becomes a program; otherwise its nodes run one by one."""
     weight = sum(node.kind.weight for node in group)
-    return (weight > 1 or any(node.kind.is_program for node in group)
+    return (weight > 1 or any(node.kind.is_program or node.fills for node in group)
             or weight == 1 and settings.records_transfers()
             and any(node.variables for node in group))
 
@@ -160,7 +161,7 @@ def _trim(group):
 
     for node in group:  # at the beginning: a name or a shape of what comes in
         enough = any if node.op in node_kinds.READS else all
-        if not node.kind.weight and not enough(users(node)) and not any(
+        if not node.kind.weight and not node.fills and not enough(users(node)) and not any(
                 one.index in inside_group for one in node.earlier):
             inside_group.discard(node.index)
     for node in reversed(group):  # at the end: another name or shape of what goes out

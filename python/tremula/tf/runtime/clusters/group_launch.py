@@ -85,8 +85,9 @@ class Launch:
                 end = self._state.value(node, number)
                 if end[0].index in self._members:
                     on_device[end] = on_device.get(end, False) or any(users[number])
+        filling = {node.inputs[1][0].index for node in self._group if node.fills}
         for end in self._state.assigned.values():
-            if end[0].index in self._members:
+            if end[0].index in self._members | filling:
                 on_device[end] = True
         return ([one for one, is_there in on_device.items() if not is_there],
                 [one for one, is_there in on_device.items() if is_there])
@@ -163,7 +164,8 @@ class Launch:
         state = self._state
         values = {one: self._output(i)
                   for i, one in enumerate(state.written, self._first_variable)}
-        values.update((one, self._constant(end[0]) if end[0].is_copied() else self._find(end))
+        values.update((one, self._constant(end[0]) if end[0].is_copied()
+                       and end not in self._updates else self._find(end))
                       for one, end in state.assigned.items())
         launch = self.nodes[0]
         waits = ["^" + launch.name] if state.assigned else []
@@ -240,7 +242,7 @@ class _Program:
         self.feeds = []
         self._effect = None  # the last node that has effects: they happen in their order
         computed = [node for node in state.order if state.is_computed(node)]
-        taken_in = {}
+        taken_in = {node.index: node for node, _ in outputs if node.is_copied()}
         places = {(node.index, number) for node, number in arguments}
         for node in computed:
             taken_in.update({one[0].index: one[0] for one in filter(None, inputs(node))

@@ -2,8 +2,10 @@
 can be put together without a cycle and without running what would not have run.
 """
 
+import math
 import re
 
+from tremula.tf.runtime.device import settings
 from tremula.tf.runtime.ops import node_kinds
 
 _PLACED = re.compile(r"/job:[^/]+/replica:\d+/task:\d+/device:IPU:\d+$")
@@ -22,6 +24,7 @@ class Node:
     runs      what must hold for it to run, a set of words: branches taken, the loop that it is in
     variables  {input: the variable that it is a handle of}; a variable is a tuple that no other has
     writers   {variable: nodes that may write to it}, the same for all nodes of a graph
+    fills     whether it fills a variable with one number, a program that the original reports on
     level     of two nodes with a path between them the later one has no lower level; it is higher
               where the path leaves what can be one program
     """
@@ -35,7 +38,7 @@ class Node:
         self.variables, self.writers = {}, {}
         self.runs = frozenset()
         self.level = 0
-        self.can_join = self.is_static = False
+        self.can_join = self.is_static = self.fills = False
         self.preserved = self.fed = False
 
     def before(self):
@@ -245,8 +248,18 @@ def _judge(node):
     node.can_join = (
         node.on_ipu and not node.fed and not any(word[0] == "once" for word in node.runs)
         and all(node.inputs[i][0].is_static for i in kind.known_inputs(node.op)))
+    node.fills = (node.can_join and node.op == node_kinds.ASSIGN and settings.writes_reports()
+                  and node.inputs[1][0].is_copied() and _is_repeated(node.inputs[1][0]))
     if not all(_is_known(node.inputs[i][0]) for i in kind.resources):
         node.runs |= {("node", node.name)}  # the variable is not known
+
+
+def _is_repeated(constant):
+    """Whether a constant has several elements, written as one."""
+    value = constant.proto.attr["value"].tensor
+    sizes = [one.size for one in value.tensor_shape.dim]
+    written = [len(values) for field, values in value.ListFields() if field.name.endswith("_val")]
+    return math.prod(sizes) > 1 and written == [1] and not value.tensor_content
 
 
 def _joins(source, target):
@@ -272,7 +285,7 @@ def _leave_out(ordered):
     """Leaves out nodes at the beginning or end of a program that cost nothing outside: inside,
     they would divide their neighbours into more programs."""
     for node in ordered:
-        if node.can_join and not node.kind.weight:
+        if node.can_join and not node.kind.weight and not node.fills:
             enough = any if node.op in node_kinds.READS else all
             node.can_join = (any(_joins(one, node) for one in node.earlier)
                              or bool(node.later)

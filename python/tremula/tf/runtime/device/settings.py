@@ -6,6 +6,7 @@ options of the compiler as lines KEY=VALUE.
 
 import ctypes
 import json
+import os
 
 from tremula import flags, tables
 from tremula.tf.inner import errors
@@ -71,7 +72,9 @@ def configure(snapshot_json):
 
 
 def _apply(snapshot):
+    global _engine_options
     plugin.load()
+    _engine_options = tuple(snapshot["options"].get("compilation_poplar_options", ()))
     _tell_of_cache(snapshot["flags"])
     reset_configuration()
     set_flags(snapshot["flags"])
@@ -103,11 +106,18 @@ def set_flags(values):
 
 
 _recorded = 0  # tables.EVENTS bits
+_engine_options = ()  # their names, of the configuration in force
 
 
 def records_transfers():
     """Whether transfers of variables are events."""
     return bool(_recorded & tables.EVENTS["TRANSFERS"])
+
+
+def writes_reports():
+    """Whether engine options speak of reports."""
+    return any("autoReport." in one for one in (
+        *_engine_options, os.environ.get("POPLAR_ENGINE_OPTIONS", "")))
 
 
 def _set_events(options, values):
