@@ -205,16 +205,21 @@ typedef struct trm_poplar_failure {
   char what[2048]; /* cut there */
 } trm_poplar_failure;
 
-/* A call of Build or Build_grad. */
-typedef struct trm_poplar_build_call {
-  uint32_t size; /* of this struct */
+/* A call of a function of the user's: what all have, and `failure` as a result. */
+typedef struct trm_poplar_user_call {
   int32_t level; /* custom_op_api_level: 1 to 5 */
   const trm_poplar_api *api;
-  void *function; /* the user's */
-  trm_poplar_graph *graph;
-  const char *attributes; /* may contain NULs, and ends with one more */
+  void *function;          /* the user's */
+  trm_poplar_graph *graph; /* metadata has neither it nor what follows */
+  const char *attributes;  /* may contain NULs, and ends with one more */
   uint64_t attributes_size;
   const char *debug_prefix;
+  trm_poplar_failure failure;
+} trm_poplar_user_call;
+
+/* A call of Build or Build_grad. */
+typedef struct trm_poplar_build_call {
+  trm_poplar_user_call user;
   uint32_t num_inputs; /* of Build; 0 of a gradient */
   trm_poplar_tensor *const *inputs;
   /* Of a gradient: the input that it is for (0 if one is for all inputs), and its operands. */
@@ -226,15 +231,12 @@ typedef struct trm_poplar_build_call {
   uint32_t max_outputs, num_outputs;
   trm_poplar_tensor **out_outputs;
   trm_poplar_program *out_program; /* a reference */
-  trm_poplar_failure failure;
 } trm_poplar_build_call;
 typedef int32_t (*trm_poplar_build_function)(trm_poplar_build_call *call);
 
+/* A call of NAME_metadata or NAME_grad_metadata. */
 typedef struct trm_poplar_metadata_call {
-  uint32_t size;
-  int32_t level;
-  const trm_poplar_api *api;
-  void *function; /* NAME_metadata or NAME_grad_metadata */
+  trm_poplar_user_call user;
   uint32_t num_inputs;
   /* Results; their defaults are set by the caller. The arrays have room for max_indices; what does
    * not fit is dropped, but counted. */
@@ -242,25 +244,17 @@ typedef struct trm_poplar_metadata_call {
   int64_t *allocating, *replica_identical;
   int64_t *alias_inputs, *alias_outputs; /* input alias_inputs[i] is output alias_outputs[i] */
   bool is_elementwise, is_stateless, is_hashable;
-  trm_poplar_failure failure;
 } trm_poplar_metadata_call;
 typedef int32_t (*trm_poplar_metadata_function)(trm_poplar_metadata_call *call);
 
+/* A call of NAME_allocator. */
 typedef struct trm_poplar_allocator_call {
-  uint32_t size;
-  int32_t level;
-  const trm_poplar_api *api;
-  void *function; /* NAME_allocator */
-  trm_poplar_graph *graph;
+  trm_poplar_user_call user;
   uint32_t operand;
   int32_t dtype;
   uint32_t rank;
   const uint64_t *dims;
-  const char *attributes;
-  uint64_t attributes_size;
-  const char *debug_prefix;
   trm_poplar_tensor *out_tensor; /* a reference, or NULL for a null Tensor */
-  trm_poplar_failure failure;
 } trm_poplar_allocator_call;
 typedef int32_t (*trm_poplar_allocator_function)(trm_poplar_allocator_call *call);
 

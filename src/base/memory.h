@@ -71,6 +71,9 @@ void trm_arena_free(trm_arena *arena);
     trm_free((v)->items);                              \
     (v)->items = NULL, (v)->count = (v)->capacity = 0; \
   } while (0)
+/* Walks the items: VECTOR_EACH(const widget, one, all->widgets) { use(one); } */
+#define VECTOR_END(v) ((v).items == NULL ? NULL : (v).items + (v).count)
+#define VECTOR_EACH(type, one, v) for (type *one = (v).items; one != VECTOR_END(v); ++one)
 bool trm_vector_grow(void **items, size_t *capacity, size_t item_size);
 
 /* Growing text. */

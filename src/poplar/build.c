@@ -27,7 +27,8 @@ typedef struct building {
   const trm_computation *computation;
   const trm_instruction *instruction;
   json_t *config;
-  const char *path, *op;
+  const char *path, *op, *attributes;
+  size_t attributes_size;
   const char *name; /* the debug prefix */
   void *library;
   int32_t level;
@@ -37,6 +38,7 @@ typedef struct building {
   trm_poplar_tensor **tensors;
   bool *is_allocated; /* by input: the library lays it out */
   trm_arena arena;
+  trm_poplar_error failure; /* of a function of ours */
 } building;
 
 /* ---- Failures ------------------------------------------------------------------------------- */
@@ -54,21 +56,26 @@ static const char *const kinds[] = {
 };
 
 /* A failure of ours in the original's words; `stage` is "Build graph" or "Compile engine". */
-static trm_status our_failure(trm_status status, const trm_poplar_error *failure, const char *stage,
+static trm_status our_failure(const building *b, trm_status status, const char *stage,
                               trm_error *error) {
-  if (status == TRM_RESOURCE_EXHAUSTED) FAIL(RESOURCE_EXHAUSTED, "%s", failure->what);
-  FAIL(INTERNAL, "[Poplar][%s] %s: %s", stage, kinds[failure->kind], failure->what);
+  if (status == TRM_RESOURCE_EXHAUSTED) FAIL(RESOURCE_EXHAUSTED, "%s", b->failure.what);
+  FAIL(INTERNAL, "[Poplar][%s] %s: %s", stage, kinds[b->failure.kind], b->failure.what);
 }
+/* A call of ours that writes &b->failure. */
+#define TRY_OURS(call)                                                     \
+  do {                                                                     \
+    const trm_status ours = (trm_status)(call);                            \
+    if (ours != TRM_OK) return our_failure(b, ours, "Build graph", error); \
+  } while (0)
 
 /* A failure of the user's function, in the original's words. */
 static trm_status user_failure(const trm_poplar_failure *failure, trm_error *error) {
   if (failure->thrown == TRM_POPLAR_THROWN_POPLAR) {
     FAIL(INTERNAL, "[Poplar][Build graph] %s: %s", failure->type, failure->what);
   }
+  const bool is_standard = failure->thrown == TRM_POPLAR_THROWN_STANDARD;
   FAIL(UNKNOWN, "%s",
-       failure->thrown == TRM_POPLAR_THROWN_STANDARD ? failure->what
-                                                     : "the user's function threw an exception "
-                                                       "that is no std::exception");
+       is_standard ? failure->what : "the user's function threw what is no std::exception");
 }
 
 /* ---- The library ---------------------------------------------------------------------------- */
@@ -88,6 +95,17 @@ static trm_status trampoline(const building *b, const char *symbol, void *out_fu
   if (address != NULL) return TRM_OK;
   FAIL(FAILED_PRECONDITION, "%s has no symbol %s: compile it again with Tremula's headers", b->path,
        symbol);
+}
+
+/* What each call of a function of the user's has. */
+static trm_poplar_user_call user_call(const building *b, const char *suffix, const char *prefix) {
+  return (trm_poplar_user_call){.level = b->level,
+                                .api = trm_poplar_api_table(),
+                                .function = find(b, suffix),
+                                .graph = b->graph,
+                                .attributes = b->attributes,
+                                .attributes_size = b->attributes_size,
+                                .debug_prefix = prefix};
 }
 
 static trm_status open_library(building *b, trm_error *error) {
@@ -123,22 +141,18 @@ static trm_status open_library(building *b, trm_error *error) {
 
 /* Which inputs the library lays out. */
 static trm_status read_metadata(building *b, trm_error *error) {
-  void *function = find(b, "_metadata");
-  if (function == NULL || find(b, "_allocator") == NULL) return TRM_OK;
+  if (find(b, "_metadata") == NULL || find(b, "_allocator") == NULL) return TRM_OK;
   int64_t indices[4][MAX_INDICES];
   trm_poplar_metadata_function call;
   TRY(trampoline(b, TRM_POPLAR_SYMBOL_METADATA, &call, error));
-  trm_poplar_metadata_call said = {.size = sizeof said,
-                                   .level = b->level,
-                                   .api = trm_poplar_api_table(),
-                                   .function = function,
+  trm_poplar_metadata_call said = {.user = user_call(b, "_metadata", NULL),
                                    .num_inputs = b->num_inputs,
                                    .max_indices = MAX_INDICES,
                                    .allocating = indices[0],
                                    .replica_identical = indices[1],
                                    .alias_inputs = indices[2],
                                    .alias_outputs = indices[3]};
-  if (call(&said) != 0) return user_failure(&said.failure, error);
+  if (call(&said) != 0) return user_failure(&said.user.failure, error);
   for (uint32_t i = 0; i < said.num_allocating && i < MAX_INDICES; ++i) {
     if (indices[0][i] >= 0 && indices[0][i] < b->num_inputs) b->is_allocated[indices[0][i]] = true;
   }
@@ -147,43 +161,25 @@ static trm_status read_metadata(building *b, trm_error *error) {
 
 /* ---- Inputs --------------------------------------------------------------------------------- */
 
-static const char *text_of(const building *b, const char *key, size_t *out_size) {
-  const json_t *text = json_object_get(b->config, key);
-  *out_size = text == NULL ? 0 : json_string_length(text);
-  return text == NULL || json_string_value(text) == NULL ? "" : json_string_value(text);
-}
-
 static trm_status allocate(const building *b, uint32_t i, const uint64_t *dims,
                            trm_poplar_tensor **out_tensor, trm_error *error) {
   char prefix[512];
-  size_t size;
   snprintf(prefix, sizeof prefix, "%s:%u", b->name, i);
   trm_poplar_allocator_function function;
   TRY(trampoline(b, TRM_POPLAR_SYMBOL_ALLOCATOR, &function, error));
-  trm_poplar_allocator_call call = {.size = sizeof call,
-                                    .level = b->level,
-                                    .api = trm_poplar_api_table(),
-                                    .function = find(b, "_allocator"),
-                                    .graph = b->graph,
+  trm_poplar_allocator_call call = {.user = user_call(b, "_allocator", prefix),
                                     .operand = i,
                                     .dtype = (int32_t)b->inputs[i]->dtype,
                                     .rank = (uint32_t)b->inputs[i]->rank,
-                                    .dims = dims,
-                                    .attributes = text_of(b, "attributes", &size),
-                                    .debug_prefix = prefix};
-  call.attributes_size = size;
-  if (function(&call) != 0) return user_failure(&call.failure, error);
+                                    .dims = dims};
+  if (function(&call) != 0) return user_failure(&call.user.failure, error);
   const trm_poplar_tensor *made = call.out_tensor;
-  if (made != NULL) {
-    bool fits = made->dtype == call.dtype && made->rank == call.rank;
-    for (uint32_t d = 0; d < call.rank && fits; ++d) fits = made->dims[d] == dims[d];
-    if (!fits) {
-      trm_poplar_tensor_release(call.out_tensor);
-      FAIL(INTERNAL,
-           "the allocator of the user op %s made a tensor of another shape or type for "
-           "input %u",
-           b->op, i);
-    }
+  if (made != NULL && (made->dtype != b->inputs[i]->dtype || made->rank != call.rank ||
+                       memcmp(made->dims, dims, call.rank * sizeof *dims) != 0)) {
+    trm_poplar_tensor_release(call.out_tensor);
+    FAIL(INTERNAL,
+         "the allocator of the user op %s made a tensor of another shape or type for input %u",
+         b->op, i);
   }
   *out_tensor = call.out_tensor;
   return TRM_OK;
@@ -191,18 +187,15 @@ static trm_status allocate(const building *b, uint32_t i, const uint64_t *dims,
 
 static trm_status make_inputs(building *b, trm_error *error) {
   for (uint32_t i = 0; i < b->num_inputs; ++i) {
-    uint64_t dims[TRM_MAX_RANK];
+    uint64_t dims[TRM_MAX_RANK] = {0};
     const trm_shape *shape = b->inputs[i];
     for (int32_t d = 0; d < shape->rank; ++d) dims[d] = (uint64_t)shape->dims[d];
     if (b->is_allocated[i]) TRY(allocate(b, i, dims, &b->tensors[i], error));
     if (b->tensors[i] != NULL) continue;
     char name[512];
-    trm_poplar_error failure;
     snprintf(name, sizeof name, "%s/in%u", b->name, i);
-    const trm_status status =
-        trm_poplar_add_variable(b->graph, (int32_t)shape->dtype, dims, (uint32_t)shape->rank,
-                                TRM_POPLAR_PLACE_LINEAR, name, &b->tensors[i], &failure);
-    if (status != TRM_OK) return our_failure(status, &failure, "Build graph", error);
+    TRY_OURS(trm_poplar_add_variable(b->graph, (int32_t)shape->dtype, dims, (uint32_t)shape->rank,
+                                     TRM_POPLAR_PLACE_LINEAR, name, &b->tensors[i], &b->failure));
   }
   return TRM_OK;
 }
@@ -214,45 +207,39 @@ static int64_t number_of(const building *b, const char *key, int64_t otherwise) 
   return json_is_integer(number) ? json_integer_value(number) : otherwise;
 }
 
+static const char *text_of(const building *b, const char *key) {
+  const char *text = json_string_value(json_object_get(b->config, key));
+  return text == NULL ? "" : text;
+}
+
 static trm_status make_graph(building *b, trm_error *error) {
-  size_t size;
-  trm_poplar_error failure;
-  const char *target = text_of(b, "target", &size);
+  const char *target = text_of(b, "target"), *paths = text_of(b, "gp_path");
   const uint32_t shards = b->instruction->sharding == NULL ? trm_module_num_shards(b->module) : 1;
   const int64_t ipus = number_of(b, "ipus", shards), tiles = number_of(b, "tiles_per_ipu", 0);
   if (ipus < 1 || ipus > 1024 || tiles < 0 || tiles > 65536) {
     FAIL(INVALID_ARGUMENT, "a user op for %lld IPUs of %lld tiles", (long long)ipus,
          (long long)tiles);
   }
-  trm_status status = trm_poplar_graph_create(size > 0 ? target : NULL, (uint32_t)ipus,
-                                              (uint32_t)tiles, &b->graph, &failure);
-  const char *paths = text_of(b, "gp_path", &size);
-  while (status == TRM_OK && *paths != '\0') {
+  TRY_OURS(trm_poplar_graph_create(*target == '\0' ? NULL : target, (uint32_t)ipus, (uint32_t)tiles,
+                                   &b->graph, &b->failure));
+  while (*paths != '\0') {
     const size_t length = strcspn(paths, ",");
     const char *path = trm_arena_string(&b->arena, paths, length);
     CHECK_MEMORY(path, "a user op");
-    if (length > 0) status = trm_poplar_add_codelets(b->graph, path, NULL, &failure);
+    if (length > 0) TRY_OURS(trm_poplar_add_codelets(b->graph, path, NULL, &b->failure));
     paths += length + (paths[length] == ',');
   }
-  return status == TRM_OK ? TRM_OK : our_failure(status, &failure, "Build graph", error);
+  return TRM_OK;
 }
 
 /* Calls Build, or Build_grad, whose operands are gradients, outputs and inputs. */
-static trm_status call_build(const building *b, trm_poplar_build_call *call, trm_error *error) {
+static trm_status call_build(building *b, trm_poplar_build_call *call, trm_error *error) {
   const bool is_gradient = json_object_get(b->config, "gradient_size") != NULL;
-  size_t size;
-  *call = (trm_poplar_build_call){.size = sizeof *call,
-                                  .level = b->level,
-                                  .api = trm_poplar_api_table(),
-                                  .function = find(b, ""),
-                                  .graph = b->graph,
-                                  .attributes = text_of(b, "attributes", &size),
-                                  .debug_prefix = b->name,
+  *call = (trm_poplar_build_call){.user = user_call(b, "", b->name),
                                   .num_inputs = is_gradient ? 0 : b->num_inputs,
                                   .inputs = b->tensors,
                                   .max_outputs = b->num_outputs};
-  call->attributes_size = size;
-  call->out_outputs = ARENA_NEW((trm_arena *)&b->arena, trm_poplar_tensor *, b->num_outputs + 1u);
+  call->out_outputs = ARENA_NEW(&b->arena, trm_poplar_tensor *, b->num_outputs + 1u);
   CHECK_MEMORY(call->out_outputs, "a user op");
   if (is_gradient) {
     const int64_t grads = number_of(b, "gradient_size", 0);
@@ -270,27 +257,23 @@ static trm_status call_build(const building *b, trm_poplar_build_call *call, trm
   trm_poplar_build_function function;
   TRY(trampoline(b, is_gradient ? TRM_POPLAR_SYMBOL_GRAD : TRM_POPLAR_SYMBOL_BUILD, &function,
                  error));
-  if (function(call) != 0) return user_failure(&call->failure, error);
-  return TRM_OK;
+  return function(call) == 0 ? TRM_OK : user_failure(&call->user.failure, error);
 }
 
 /* A null Tensor of a gradient is no gradient: zeros. */
-static trm_status fill_missing(const building *b, trm_poplar_build_call *call, trm_error *error) {
+static trm_status fill_missing(building *b, trm_poplar_build_call *call, trm_error *error) {
   if (call->num_inputs == b->num_inputs) return TRM_OK; /* Build */
   for (uint32_t o = 0; o < b->num_outputs && o < call->num_outputs; ++o) {
     const trm_shape *shape = trm_shape_leaf(&b->instruction->shape, (int32_t)o);
-    const uint64_t one = 1;
+    const uint64_t one = 1, count = (uint64_t)trm_shape_count(shape);
     trm_poplar_tensor *zero = NULL;
-    trm_poplar_error failure;
     if (call->out_outputs[o] != NULL) continue;
-    trm_status status = trm_poplar_add_constant(b->graph, (int32_t)shape->dtype, &one, 1, TRM_F32,
-                                                &(float){0}, 1, b->name, &zero, &failure);
-    if (status == TRM_OK) {
-      status = trm_poplar_tensor_broadcast(zero, (uint64_t)trm_shape_count(shape), 0,
-                                           &call->out_outputs[o], &failure);
-    }
+    TRY_OURS(trm_poplar_add_constant(b->graph, (int32_t)shape->dtype, &one, 1, TRM_F32, &(float){0},
+                                     1, b->name, &zero, &b->failure));
+    const int32_t status =
+        trm_poplar_tensor_broadcast(zero, count, 0, &call->out_outputs[o], &b->failure);
     trm_poplar_tensor_release(zero);
-    if (status != TRM_OK) return our_failure(status, &failure, "Build graph", error);
+    TRY_OURS(status);
   }
   return TRM_OK;
 }
@@ -308,14 +291,11 @@ static trm_status check_outputs(const building *b, const trm_poplar_build_call *
     if (tensor == NULL) {
       FAIL(INTERNAL, "output %u of the user op %s is a null Tensor: it was not written", o, b->op);
     }
-    if (tensor->dtype != (int32_t)shape->dtype ||
-        tensor->elements != (uint64_t)trm_shape_count(shape)) {
-      char text[256];
+    if (tensor->dtype != shape->dtype || tensor->elements != (uint64_t)trm_shape_count(shape)) {
       FAIL(INTERNAL,
            "output %u of the user op %s is a tensor of %s%s, but output_types and output_shapes "
            "say %s of %lld elements",
-           o, b->op, trm_dtype_name((trm_dtype)tensor->dtype),
-           trm_poplar_dims_text(tensor->dims, tensor->rank, text, sizeof text),
+           o, b->op, trm_dtype_name(tensor->dtype), SHAPE_TEXT(tensor),
            trm_dtype_name(shape->dtype), (long long)trm_shape_count(shape));
     }
   }
@@ -331,12 +311,10 @@ static trm_status build(building *b, trm_poplar_plan **out_plan, trm_error *erro
   trm_status status = call_build(b, &call, error);
   if (status == TRM_OK) status = fill_missing(b, &call, error);
   if (status == TRM_OK) status = check_outputs(b, &call, error);
-  trm_poplar_error failure;
   if (status == TRM_OK) {
     status = trm_poplar_plan_create(b->graph, call.out_program, b->tensors, b->num_inputs,
-                                    call.out_outputs, b->num_outputs, out_plan, &failure);
-    if (status != TRM_OK) our_failure(status, &failure, "Compile engine", error);
-    if (status == TRM_INVALID_ARGUMENT) status = TRM_INTERNAL;
+                                    call.out_outputs, b->num_outputs, out_plan, &b->failure);
+    if (status != TRM_OK) status = our_failure(b, status, "Compile engine", error);
   }
   for (uint32_t o = 0; call.out_outputs != NULL && o < b->num_outputs; ++o) {
     trm_poplar_tensor_release(call.out_outputs[o]);
@@ -370,21 +348,21 @@ static trm_status describe(building *b, trm_error *error) {
 }
 
 static trm_status read_config(building *b, trm_error *error) {
-  static const char *const texts[] = {"name", "attributes", "gp_path", "target"};
-  bool fits = json_is_string(json_object_get(b->config, "library")) &&
-              json_is_string(json_object_get(b->config, "op"));
+  static const char *const texts[] = {"library", "op", "name", "attributes", "gp_path", "target"};
+  bool fits = true;
   for (size_t t = 0; t < sizeof texts / sizeof *texts; ++t) {
     const json_t *text = json_object_get(b->config, texts[t]);
-    fits = fits && (text == NULL || json_is_string(text));
+    fits = fits && (json_is_string(text) || (text == NULL && t >= 2));
   }
   if (!fits) {
     FAIL(INVALID_ARGUMENT,
          "the backend_config of tremula.user-op must give 'library' and 'op', and may give 'name', "
          "'attributes', 'gp_path' and 'target', as texts");
   }
-  size_t size;
-  b->path = text_of(b, "library", &size);
-  b->op = text_of(b, "op", &size);
+  b->path = text_of(b, "library");
+  b->op = text_of(b, "op");
+  b->attributes = text_of(b, "attributes");
+  b->attributes_size = json_string_length(json_object_get(b->config, "attributes"));
   return TRM_OK;
 }
 
@@ -392,15 +370,8 @@ static trm_status read_config(building *b, trm_error *error) {
 static trm_status key_of(const building *b, char **out_key, trm_error *error) {
   trm_text key = {0};
   trm_text_format(&key, "%s %s", b->name, b->instruction->backend_config);
-  for (uint32_t i = 0; i < b->num_inputs + b->num_outputs; ++i) {
-    const trm_shape *shape =
-        i < b->num_inputs ? b->inputs[i]
-                          : trm_shape_leaf(&b->instruction->shape, (int32_t)(i - b->num_inputs));
-    trm_text_format(&key, " %s", trm_dtype_name(shape->dtype));
-    for (int32_t d = 0; d < shape->rank; ++d) {
-      trm_text_format(&key, ",%lld", (long long)shape->dims[d]);
-    }
-  }
+  for (uint32_t i = 0; i < b->num_inputs; ++i) trm_shape_print(b->inputs[i], false, &key);
+  trm_shape_print(&b->instruction->shape, false, &key);
   if (key.failed) {
     trm_text_free(&key);
     FAIL_NO_MEMORY("a user op");

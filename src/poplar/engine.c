@@ -185,7 +185,7 @@ int32_t trm_poplar_engine_stream(const trm_poplar_engine *engine, const char *ha
   const size_t stream = find_stream(core, handle);
   if (stream >= engine->num_streams) THROW_POPLAR("the engine has no stream '%s'", handle);
   const trm_poplar_tensor *elements = core->streams.items[stream].elements;
-  *out_bytes = elements->elements * trm_dtype_size((trm_dtype)elements->dtype);
+  *out_bytes = elements->elements * trm_poplar_size(elements);
   *out_to_device = core->streams.items[stream].to_device;
   return TRM_OK;
 }

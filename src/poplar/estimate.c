@@ -68,9 +68,8 @@ static uint64_t piece_of(const trm_poplar_core *core, const trm_poplar_run *run,
 
 /* An edge of a vertex on a tile. */
 static void move_edge(estimate *e, const trm_poplar_tensor *tensor, uint32_t tile, bool is_output) {
-  const int64_t size = (int64_t)trm_tile_dtype_bytes((trm_dtype)tensor->dtype);
-  for (uint64_t r = 0; r < tensor->num_runs; ++r) {
-    const trm_poplar_run *run = &tensor->runs[r];
+  const int64_t size = (int64_t)trm_tile_dtype_bytes(tensor->dtype);
+  EACH_RUN(run, tensor) {
     for (uint64_t i = 0, taken; i < run->length; i += taken) {
       uint32_t other;
       taken = piece_of(e->core, run, i, &other);
@@ -81,7 +80,7 @@ static void move_edge(estimate *e, const trm_poplar_tensor *tensor, uint32_t til
 
 static trm_status add_copy(estimate *e, const trm_poplar_program *program, trm_error *error) {
   const trm_poplar_tensor *from = program->tensors[0], *to = program->tensors[1];
-  const int64_t size = (int64_t)trm_tile_dtype_bytes((trm_dtype)from->dtype);
+  const int64_t size = (int64_t)trm_tile_dtype_bytes(from->dtype);
   uint64_t f = 0, t = 0, in_from = 0, in_to = 0;
   while (f < from->num_runs && t < to->num_runs) {
     uint32_t source, target;
@@ -163,8 +162,7 @@ static void move_edges(estimate *e, const trm_poplar_compute_set *set, bool outp
                        int64_t *edges) {
   for (size_t v = 0; v < set->vertices.count; ++v) {
     const trm_poplar_vertex *vertex = &e->core->vertices.items[set->vertices.items[v]];
-    for (size_t b = 0; b < vertex->bindings.count; ++b) {
-      const trm_poplar_binding *one = &vertex->bindings.items[b];
+    VECTOR_EACH(const trm_poplar_binding, one, vertex->bindings) {
       const uint8_t direction = vertex->codelet->fields[one->field].direction;
       const uint8_t wanted = outputs ? TRM_CODELET_OUTPUT : TRM_CODELET_INPUT;
       if (one->tensor == NULL) continue;
@@ -268,9 +266,8 @@ static void add_memory(estimate *e) {
     const trm_poplar_variable *variable = &e->core->variables.items[v];
     if (e->plan->places[v] == SIZE_MAX && !variable->is_constant)
       continue; /* an operand, a result */
-    const int64_t size = (int64_t)trm_tile_dtype_bytes((trm_dtype)variable->dtype);
-    for (size_t p = 0; p < variable->places.count; ++p) {
-      const trm_poplar_placed *one = &variable->places.items[p];
+    const int64_t size = (int64_t)trm_tile_dtype_bytes(variable->dtype);
+    VECTOR_EACH(const trm_poplar_placed, one, variable->places) {
       e->bytes[one->tile] += (int64_t)(one->end - one->begin) * size;
     }
   }

@@ -229,9 +229,8 @@ static trm_status join(expression *e, const uint64_t *dims, uint32_t rank,
     int64_t *size = &e->dims[(uint32_t)e->rank - rank + d];
     if (*size == 1) *size = (int64_t)dims[d];
     if (dims[d] != 1 && (int64_t)dims[d] != *size) {
-      char text[256];
       THROW(LIBRARY, "an elementwise operand of shape %s cannot be broadcast to the others",
-            trm_poplar_dims_text(dims, rank, text, sizeof text));
+            DIMS_TEXT(dims, rank));
     }
   }
   return TRM_OK;
@@ -249,9 +248,8 @@ static trm_status shape_of(expression *e, const trm_poplar_tensor *result,
     fits = (int64_t)result->dims[d] == e->dims[d];
   }
   if (!fits) {
-    char text[256];
     THROW(LIBRARY, "the result of an elementwise expression does not have the shape %s",
-          trm_poplar_dims_text(result->dims, result->rank, text, sizeof text));
+          SHAPE_TEXT(result));
   }
   return TRM_OK;
 }
@@ -283,12 +281,12 @@ static trm_status build(trm_poplar_graph *graph, expression *e, uint64_t num_nod
   for (uint64_t n = 0; n < num_nodes; ++n) TRY(node(e, n, error));
   const term *root = &e->terms[num_nodes - 1];
   trm_poplar_tensor *result = *tensor;
-  const int32_t wanted = result != NULL ? result->dtype : TRM_F32;
+  const int32_t wanted = result != NULL ? (int32_t)result->dtype : TRM_F32;
   const trm_value value = of_type(e, root, wanted);
   const int32_t dtype = root->dtype == TRM_INVALID_TYPE ? wanted : root->dtype;
-  if (result != NULL && dtype != result->dtype) {
+  if (result != NULL && dtype != (int32_t)result->dtype) {
     THROW(LIBRARY, "an elementwise expression of type %s has its result in a tensor of %s",
-          trm_dtype_name((trm_dtype)dtype), trm_dtype_name((trm_dtype)result->dtype));
+          trm_dtype_name((trm_dtype)dtype), trm_dtype_name(result->dtype));
   }
   if (result == NULL) TRY(make_result(graph, e, dtype, name, &result, error));
   trm_builder *builder = e->builder;

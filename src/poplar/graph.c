@@ -19,8 +19,7 @@ static void core_release(trm_poplar_core *core) {
   }
   for (size_t v = 0; v < core->vertices.count; ++v)
     trm_poplar_vertex_free(&core->vertices.items[v]);
-  for (size_t e = 0; e < core->estimators.count; ++e) {
-    const trm_poplar_estimator *one = &core->estimators.items[e];
+  VECTOR_EACH(const trm_poplar_estimator, one, core->estimators) {
     if (one->release != NULL) one->release(one->user);
   }
   for (size_t s = 0; s < core->steps.count; ++s) trm_poplar_step_free(core->steps.items[s]);

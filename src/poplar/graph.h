@@ -44,7 +44,7 @@ typedef struct trm_poplar_placed {
 
 typedef struct trm_poplar_variable {
   const char *name;
-  int32_t dtype;
+  trm_dtype dtype;
   uint64_t elements;
   bool is_constant;
   void *initial; /* contents before the first run; NULL: zeros */

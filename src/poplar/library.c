@@ -9,7 +9,7 @@ trm_value trm_poplar_parameter(trm_builder *builder, int64_t number,
                                const trm_poplar_tensor *tensor) {
   int64_t dims[TRM_MAX_RANK];
   for (uint32_t d = 0; d < tensor->rank; ++d) dims[d] = (int64_t)tensor->dims[d];
-  const trm_type type = {(trm_dtype)tensor->dtype, (int32_t)tensor->rank, dims};
+  const trm_type type = {tensor->dtype, (int32_t)tensor->rank, dims};
   return trm_build_parameter(builder, number, type, NULL);
 }
 
@@ -62,11 +62,9 @@ int32_t trm_poplar_step_mat_mul(trm_poplar_graph *graph, const trm_poplar_tensor
   }
   const uint64_t *a = left->dims, *b = right->dims;
   const uint32_t rank = left->rank;
-  char from[128], to[128];
   if (a[rank - 1] != b[rank - 2] || (rank == 3 && a[0] != b[0])) {
-    THROW(LIBRARY, "a product of matrices of shapes %s and %s",
-          trm_poplar_dims_text(a, rank, from, sizeof from),
-          trm_poplar_dims_text(b, rank, to, sizeof to));
+    THROW(LIBRARY, "a product of matrices of shapes %s and %s", DIMS_TEXT(a, rank),
+          DIMS_TEXT(b, rank));
   }
   trm_builder *builder;
   TRY(trm_poplar_step_begin("poplin.matMul", &builder, error));
@@ -119,7 +117,7 @@ static trm_status check_reduction(const trm_poplar_tensor *operand, const uint32
 static trm_value reduce(trm_builder *b, const trm_poplar_tensor *operand, int32_t dtype,
                         trm_axes axes, int32_t reduction, const trm_poplar_tensor *scale) {
   const bool widens = operand->dtype == TRM_F16;
-  const trm_dtype type = widens ? TRM_F32 : (trm_dtype)operand->dtype;
+  const trm_dtype type = widens ? TRM_F32 : operand->dtype;
   trm_value x = trm_poplar_parameter(b, 0, operand);
   if (widens) x = trm_build_convert(b, x, type);
   if (reduction == TRM_POPLAR_REDUCE_SQUARE_ADD) x = trm_build_binary(b, "multiply", x, x);

@@ -110,7 +110,7 @@ int32_t trm_poplar_set_tile_mapping(trm_poplar_graph *graph, const trm_poplar_te
 int32_t trm_poplar_map_linearly(trm_poplar_graph *graph, const trm_poplar_tensor *tensor,
                                 uint64_t min_elements, uint64_t grain, uint32_t first_tile,
                                 trm_poplar_error *error) {
-  const size_t size = trm_dtype_size((trm_dtype)tensor->dtype);
+  const size_t size = trm_poplar_size(tensor);
   if (min_elements == 0) min_elements = size >= LEAST_BYTES ? 1 : LEAST_BYTES / size;
   if (grain == 0) grain = size >= GRAIN_BYTES ? 1 : GRAIN_BYTES / size;
   const uint64_t grains = (tensor->elements + grain - 1) / grain;

@@ -10,7 +10,7 @@
 
 trm_status trm_poplar_plan_move(trm_poplar_plan *plan, const trm_poplar_run *from,
                                 uint64_t num_from, const trm_poplar_run *to, uint64_t num_to,
-                                size_t size, uint32_t *out_move, trm_poplar_error *error) {
+                                size_t size, trm_poplar_error *error) {
   trm_poplar_move move = {.first = plan->segments.count, .size = (uint32_t)size};
   uint64_t f = 0, t = 0, in_from = 0, in_to = 0;
   while (f < num_from && t < num_to) {
@@ -36,7 +36,6 @@ trm_status trm_poplar_plan_move(trm_poplar_plan *plan, const trm_poplar_run *fro
   const size_t count = plan->segments.count - move.first;
   if (count > UINT32_MAX || plan->moves.count >= UINT32_MAX) THROW_NO_MEMORY("a copy");
   move.count = (uint32_t)count;
-  *out_move = (uint32_t)plan->moves.count;
   if (!VECTOR_PUSH(&plan->moves, move)) THROW_NO_MEMORY("a copy");
   return TRM_OK;
 }

@@ -47,8 +47,7 @@ static trm_status check_run(check *c, uint32_t number, const trm_poplar_run *run
 
 static trm_status check_vertex(check *c, uint32_t number, bool writes, trm_poplar_error *error) {
   const trm_poplar_vertex *vertex = &c->core->vertices.items[number];
-  for (size_t b = 0; b < vertex->bindings.count; ++b) {
-    const trm_poplar_binding *binding = &vertex->bindings.items[b];
+  VECTOR_EACH(const trm_poplar_binding, binding, vertex->bindings) {
     const uint8_t direction = vertex->codelet->fields[binding->field].direction;
     if (binding->tensor == NULL || ((direction & TRM_CODELET_OUTPUT) != 0) != writes) continue;
     for (uint64_t r = 0; r < binding->tensor->num_runs; ++r) {

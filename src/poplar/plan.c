@@ -8,76 +8,73 @@
 
 /* Whether two tensors may have elements in common. */
 static bool may_share(const trm_poplar_tensor *a, const trm_poplar_tensor *b) {
-  for (uint64_t x = 0; x < a->num_runs; ++x) {
-    for (uint64_t y = 0; y < b->num_runs; ++y) {
-      if (a->runs[x].variable == b->runs[y].variable) return true;
-      if (a->num_runs * b->num_runs > 4096) break;
+  if (a->num_runs * b->num_runs > 4096) return true;
+  EACH_RUN(x, a) {
+    EACH_RUN(y, b) {
+      if (x->variable == y->variable) return true;
     }
   }
-  return a->num_runs * b->num_runs > 4096;
+  return false;
 }
 
 static trm_poplar_run buffer_run(trm_poplar_plan *plan, const trm_poplar_tensor *tensor) {
-  const int64_t size = (int64_t)trm_dtype_size((trm_dtype)tensor->dtype);
-  const int64_t offset = trm_poplar_plan_buffer(plan, tensor->elements * (uint64_t)size);
+  const int64_t offset = trm_poplar_plan_buffer(plan, trm_poplar_bytes(tensor));
+  const int64_t size = (int64_t)trm_poplar_size(tensor);
   return (trm_poplar_run){trm_poplar_buffers(plan), 0, offset / size, tensor->elements, 1};
+}
+
+static trm_poplar_place place_of(const trm_poplar_run *run, const trm_poplar_tensor *tensor) {
+  return (trm_poplar_place){run->variable, run->offset * (int64_t)trm_poplar_size(tensor)};
 }
 
 /* ---- Operations ----------------------------------------------------------------------------- */
 
-/* Adds an operation; *out_number is its number. */
-static trm_status add(trm_poplar_plan *plan, const trm_poplar_program *program, uint32_t number,
-                      uint32_t *out_number, trm_poplar_error *error) {
+static trm_status add(trm_poplar_plan *plan, const trm_poplar_program *program, size_t number,
+                      trm_poplar_error *error) {
   const trm_poplar_operation one = {.kind = program->kind,
                                     .program = program,
-                                    .number = number,
+                                    .number = (uint32_t)number,
                                     .next = (uint32_t)plan->operations.count + 1};
   if (plan->operations.count >= UINT32_MAX - 1 || !VECTOR_PUSH(&plan->operations, one)) {
     THROW_NO_MEMORY("a program");
   }
-  *out_number = one.next - 1;
   return TRM_OK;
 }
 
 /* The place of a tensor's elements side by side; else of a buffer, to which a move takes them that
  * is added before. */
 static trm_status gathered(trm_poplar_plan *plan, const trm_poplar_tensor *tensor,
-                           trm_poplar_place *out_place, bool *out_moves, uint32_t *out_move,
-                           trm_poplar_error *error) {
-  const int64_t size = (int64_t)trm_dtype_size((trm_dtype)tensor->dtype);
-  *out_moves = false;
-  if (tensor->elements == 0) {
-    *out_place = (trm_poplar_place){trm_poplar_buffers(plan), 0};
-    return TRM_OK;
-  }
+                           trm_poplar_place *out_place, trm_poplar_error *error) {
+  *out_place = (trm_poplar_place){trm_poplar_buffers(plan), 0};
+  if (tensor->elements == 0) return TRM_OK;
   if (trm_poplar_tensor_is_contiguous(tensor)) {
-    *out_place = (trm_poplar_place){tensor->runs->variable, tensor->runs->offset * size};
+    *out_place = place_of(tensor->runs, tensor);
     return TRM_OK;
   }
   const trm_poplar_run buffer = buffer_run(plan, tensor);
-  *out_place = (trm_poplar_place){buffer.variable, buffer.offset * size};
-  *out_moves = true;
-  return trm_poplar_plan_move(plan, tensor->runs, tensor->num_runs, &buffer, 1, (size_t)size,
-                              out_move, error);
+  *out_place = place_of(&buffer, tensor);
+  return trm_poplar_plan_move(plan, tensor->runs, tensor->num_runs, &buffer, 1,
+                              trm_poplar_size(tensor), error);
 }
 
 /* A copy: one move, or two by a buffer where source and destination may overlap. */
 static trm_status plan_copy(trm_poplar_plan *plan, const trm_poplar_program *program,
                             trm_poplar_error *error) {
   const trm_poplar_tensor *from = program->tensors[0], *to = program->tensors[1];
-  const size_t size = trm_dtype_size((trm_dtype)from->dtype);
-  uint32_t move, ignored;
+  const size_t size = trm_poplar_size(from);
+  const trm_poplar_run *runs = from->runs;
+  trm_poplar_run buffer;
+  uint64_t count = from->num_runs;
   if (from->elements == 0) return TRM_OK;
-  if (!may_share(from, to)) {
-    TRY(trm_poplar_plan_move(plan, from->runs, from->num_runs, to->runs, to->num_runs, size, &move,
-                             error));
-    return add(plan, program, move, &ignored, error);
+  if (may_share(from, to)) {
+    buffer = buffer_run(plan, from);
+    TRY(trm_poplar_plan_move(plan, runs, count, &buffer, 1, size, error));
+    TRY(add(plan, program, plan->moves.count - 1, error));
+    runs = &buffer;
+    count = 1;
   }
-  const trm_poplar_run buffer = buffer_run(plan, from);
-  TRY(trm_poplar_plan_move(plan, from->runs, from->num_runs, &buffer, 1, size, &move, error));
-  TRY(add(plan, program, move, &ignored, error));
-  TRY(trm_poplar_plan_move(plan, &buffer, 1, to->runs, to->num_runs, size, &move, error));
-  return add(plan, program, move, &ignored, error);
+  TRY(trm_poplar_plan_move(plan, runs, count, to->runs, to->num_runs, size, error));
+  return add(plan, program, plan->moves.count - 1, error);
 }
 
 /* Whether the result can be written where it lies: no operand has a part of it only. */
@@ -97,32 +94,27 @@ static bool writes_in_place(const trm_poplar_step *step) {
 static trm_status plan_step(trm_poplar_plan *plan, const trm_poplar_program *program,
                             trm_poplar_error *error) {
   const trm_poplar_step *step = plan->graph->core->steps.items[program->number];
+  const trm_poplar_tensor *result = step->result;
   trm_poplar_step_plan made = {.step = (uint32_t)program->number,
-                               .first_in = (uint32_t)plan->moves.count};
-  if (step->result->elements == 0) return TRM_OK;
+                               .first_in = (uint32_t)plan->moves.count,
+                               .has_out = !writes_in_place(step)};
+  if (result->elements == 0) return TRM_OK;
   made.operands = ARENA_NEW(&plan->arena, trm_poplar_place, step->num_operands);
   if (made.operands == NULL) THROW_NO_MEMORY("a library step");
   for (uint32_t o = 0; o < step->num_operands; ++o) {
-    bool moves;
-    uint32_t ignored;
-    TRY(gathered(plan, step->operands[o], &made.operands[o], &moves, &ignored, error));
-    made.num_in += moves;
+    TRY(gathered(plan, step->operands[o], &made.operands[o], error));
   }
-  const int64_t size = (int64_t)trm_dtype_size((trm_dtype)step->result->dtype);
-  if (writes_in_place(step)) {
-    made.result =
-        (trm_poplar_place){step->result->runs->variable, step->result->runs->offset * size};
-  } else {
-    const trm_poplar_run buffer = buffer_run(plan, step->result);
-    made.result = (trm_poplar_place){buffer.variable, buffer.offset * size};
-    made.has_out = true;
-    TRY(trm_poplar_plan_move(plan, &buffer, 1, step->result->runs, step->result->num_runs,
-                             (size_t)size, &made.out, error));
+  made.out = (uint32_t)plan->moves.count;
+  made.num_in = made.out - made.first_in;
+  made.result = place_of(result->runs, result);
+  if (made.has_out) {
+    const trm_poplar_run buffer = buffer_run(plan, result);
+    made.result = place_of(&buffer, result);
+    TRY(trm_poplar_plan_move(plan, &buffer, 1, result->runs, result->num_runs,
+                             trm_poplar_size(result), error));
   }
-  const uint32_t number = (uint32_t)plan->steps.count;
-  uint32_t ignored;
   if (!VECTOR_PUSH(&plan->steps, made)) THROW_NO_MEMORY("a library step");
-  return add(plan, program, number, &ignored, error);
+  return add(plan, program, plan->steps.count - 1, error);
 }
 
 static trm_status plan_program(trm_poplar_plan *plan, const trm_poplar_program *program,
@@ -132,9 +124,8 @@ static trm_status plan_program(trm_poplar_plan *plan, const trm_poplar_program *
  * time, so it is not gathered: it is one element. */
 static trm_status plan_control(trm_poplar_plan *plan, const trm_poplar_program *program,
                                uint32_t depth, trm_poplar_error *error) {
-  uint32_t number;
-  TRY(add(plan, program, 0, &number, error));
-  const size_t count = program->children.count;
+  const size_t number = plan->operations.count, count = program->children.count;
+  TRY(add(plan, program, 0, error));
   uint32_t *ends = ARENA_NEW(&plan->arena, uint32_t, count);
   if (ends == NULL) THROW_NO_MEMORY("a program");
   for (size_t c = 0; c < count; ++c) {
@@ -148,40 +139,33 @@ static trm_status plan_control(trm_poplar_plan *plan, const trm_poplar_program *
   operation->ends = ends;
   operation->next = (uint32_t)plan->operations.count;
   const trm_poplar_tensor *predicate = program->tensors[0];
-  if (predicate != NULL) {
-    const int64_t size = (int64_t)trm_dtype_size((trm_dtype)predicate->dtype);
-    operation->place =
-        (trm_poplar_place){predicate->runs->variable, predicate->runs->offset * size};
-  }
+  if (predicate != NULL) operation->place = place_of(predicate->runs, predicate);
   return TRM_OK;
 }
 
 /* What needs the place of a tensor's elements side by side. */
 static trm_status plan_print(trm_poplar_plan *plan, const trm_poplar_program *program,
                              trm_poplar_error *error) {
+  const size_t move = plan->moves.count;
   trm_poplar_place place;
-  bool moves;
-  uint32_t move, number;
-  TRY(gathered(plan, program->tensors[0], &place, &moves, &move, error));
-  TRY(add(plan, program, moves ? move : UINT32_MAX, &number, error));
-  plan->operations.items[number].place = place;
+  TRY(gathered(plan, program->tensors[0], &place, error));
+  TRY(add(plan, program, plan->moves.count > move ? move : UINT32_MAX, error));
+  plan->operations.items[plan->operations.count - 1].place = place;
   return TRM_OK;
 }
 
 static trm_status plan_program(trm_poplar_plan *plan, const trm_poplar_program *program,
                                uint32_t depth, trm_poplar_error *error) {
-  uint32_t ignored;
   if (depth > 256) THROW_POPLAR("programs are nested more than 256 deep");
   switch (program->kind) {
     case TRM_POPLAR_SEQUENCE:
-      for (size_t c = 0; c < program->children.count; ++c) {
-        const trm_poplar_program *child = program->children.items[c];
-        if (child != NULL) TRY(plan_program(plan, child, depth + 1, error));
+      VECTOR_EACH(trm_poplar_program *const, child, program->children) {
+        if (*child != NULL) TRY(plan_program(plan, *child, depth + 1, error));
       }
       return TRM_OK;
     case TRM_POPLAR_EXECUTE:
       TRY(trm_poplar_plan_set(plan, (uint32_t)program->number, error));
-      return add(plan, program, (uint32_t)program->number, &ignored, error);
+      return add(plan, program, program->number, error);
     case TRM_POPLAR_COPY: return plan_copy(plan, program, error);
     case TRM_POPLAR_STEP: return plan_step(plan, program, error);
     case TRM_POPLAR_HOST:
@@ -225,7 +209,7 @@ static void place_variables(trm_poplar_plan *plan) {
       continue;
     }
     plan->places[v] = at;
-    const size_t bytes = (size_t)variable->elements * trm_dtype_size((trm_dtype)variable->dtype);
+    const size_t bytes = (size_t)variable->elements * trm_dtype_size(variable->dtype);
     at += (bytes + 63) & ~(size_t)63;
   }
   plan->bytes = at + 64;

@@ -141,10 +141,10 @@ trm_status trm_poplar_plan_ports(trm_poplar_plan *plan, trm_poplar_error *error)
 trm_status trm_poplar_check_overlap(const trm_poplar_core *core, uint32_t set,
                                     trm_poplar_error *error);
 
-/* moves.c. Plans a move of tensors of equal types and sizes. */
+/* moves.c. Plans a move of tensors of equal types and sizes: the last of the plan's moves. */
 trm_status trm_poplar_plan_move(trm_poplar_plan *plan, const trm_poplar_run *from,
                                 uint64_t num_from, const trm_poplar_run *to, uint64_t num_to,
-                                size_t size, uint32_t *out_move, trm_poplar_error *error);
+                                size_t size, trm_poplar_error *error);
 /* A buffer: its offset from the base trm_poplar_buffers(). */
 int64_t trm_poplar_plan_buffer(trm_poplar_plan *plan, uint64_t bytes);
 static inline uint32_t trm_poplar_block(const trm_poplar_plan *plan) { return plan->num_variables; }

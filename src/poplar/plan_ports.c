@@ -24,18 +24,17 @@ typedef struct usage {
 } usage;
 
 static void read_tensor(usage *u, const trm_poplar_tensor *tensor, uint32_t time) {
-  for (uint64_t r = 0; r < tensor->num_runs; ++r) {
-    const uint32_t variable = tensor->runs[r].variable;
-    if (u->first[variable] == UNTOUCHED) u->first[variable] = OTHER;
-    if (u->last_read[variable] < time) u->last_read[variable] = time;
+  EACH_RUN(run, tensor) {
+    if (u->first[run->variable] == UNTOUCHED) u->first[run->variable] = OTHER;
+    if (u->last_read[run->variable] < time) u->last_read[run->variable] = time;
   }
 }
 
 /* A write of a tensor at once; `whole` : it may count as one of a whole variable. */
 static void write_tensor(const trm_poplar_plan *plan, usage *u, const trm_poplar_tensor *tensor,
                          bool whole) {
-  for (uint64_t r = 0; r < tensor->num_runs; ++r) {
-    const uint32_t variable = tensor->runs[r].variable;
+  EACH_RUN(run, tensor) {
+    const uint32_t variable = run->variable;
     u->is_written[variable] = true;
     if (u->first[variable] != UNTOUCHED) continue;
     const bool is_all = whole && tensor->num_runs == 1 &&
@@ -50,15 +49,13 @@ static void use_set(const trm_poplar_plan *plan, usage *u, uint64_t number, bool
   for (int pass = 0; pass < 3; ++pass) { /* reads; counts of writes; the verdict on these */
     for (size_t v = 0; v < set->vertices.count; ++v) {
       const trm_poplar_vertex *vertex = &core->vertices.items[set->vertices.items[v]];
-      for (size_t b = 0; b < vertex->bindings.count; ++b) {
-        const trm_poplar_binding *one = &vertex->bindings.items[b];
+      VECTOR_EACH(const trm_poplar_binding, one, vertex->bindings) {
         const uint8_t direction = vertex->codelet->fields[one->field].direction;
         if (one->tensor == NULL) continue;
         if (pass == 0 && (direction & TRM_CODELET_INPUT) != 0) {
           read_tensor(u, one->tensor, whole ? u->now : UINT32_MAX);
         }
-        for (uint64_t r = 0; r < one->tensor->num_runs; ++r) {
-          const trm_poplar_run *run = &one->tensor->runs[r];
+        EACH_RUN(run, one->tensor) {
           if (direction == TRM_CODELET_INPUT || pass == 0) continue;
           u->is_written[run->variable] = true;
           if (pass == 1) u->counts[run->variable] += run->length;
@@ -128,8 +125,9 @@ static trm_status plan_input(trm_poplar_plan *plan, const usage *u, uint32_t i,
   const trm_poplar_core *core = plan->graph->core;
   if (trm_poplar_whole_variable(core, tensor) == NULL) { /* laid out by an allocator, as a view */
     const trm_poplar_run from = {plan->num_variables + 2 + i, 0, 0, tensor->elements, 1};
+    port->move = (uint32_t)plan->moves.count;
     return trm_poplar_plan_move(plan, &from, 1, tensor->runs, tensor->num_runs,
-                                trm_dtype_size((trm_dtype)tensor->dtype), &port->move, error);
+                                trm_poplar_size(tensor), error);
   }
   port->variable = tensor->runs->variable;
   port->is_direct = !u->is_written[port->variable];
@@ -165,8 +163,9 @@ static trm_status plan_output(trm_poplar_plan *plan, usage *u, uint32_t o,
   read_tensor(u, tensor, UINT32_MAX);
   const trm_poplar_run to = {plan->num_variables + 2 + plan->num_inputs + o, 0, 0, tensor->elements,
                              1};
-  return trm_poplar_plan_move(plan, tensor->runs, tensor->num_runs, &to, 1,
-                              trm_dtype_size((trm_dtype)tensor->dtype), &port->move, error);
+  port->move = (uint32_t)plan->moves.count;
+  return trm_poplar_plan_move(plan, tensor->runs, tensor->num_runs, &to, 1, trm_poplar_size(tensor),
+                              error);
 }
 
 /* The inputs that nothing reads once the output's variable is written. */

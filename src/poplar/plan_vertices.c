@@ -44,48 +44,50 @@ typedef struct scatter {
   trm_poplar_run buffer;
   const trm_poplar_tensor *tensor;
 } scatter;
-typedef struct edges {
+
+/* A vertex while it is planned. */
+typedef struct planned {
+  trm_poplar_plan *plan;
+  const trm_poplar_vertex *vertex;
+  uint64_t *bytes; /* of the set */
   VECTOR(scatter) out;
-} edges;
+} planned;
 
 /* Connects the address at `place` to a tensor. */
-static trm_status connect(trm_poplar_plan *plan, size_t place, uint8_t layout,
-                          const trm_codelet_field *field, const trm_poplar_tensor *tensor,
-                          edges *moves, uint64_t *bytes, trm_poplar_error *error) {
-  const size_t size = trm_dtype_size((trm_dtype)tensor->dtype);
+static trm_status connect(planned *v, size_t place, uint8_t layout, const trm_codelet_field *field,
+                          const trm_poplar_tensor *tensor, trm_poplar_error *error) {
+  trm_poplar_plan *plan = v->plan;
+  const size_t size = trm_poplar_size(tensor), bytes = trm_poplar_bytes(tensor);
   if (layout == TRM_CODELET_SPAN) write_size(plan, place, tensor->elements / field->width);
-  *bytes += tensor->elements * size;
-  if (tensor->elements == 0) return TRM_OK;
+  *v->bytes += bytes;
+  if (bytes == 0) return TRM_OK;
   const bool is_aligned = field->width == 1 && field->min_align <= size;
   if (trm_poplar_tensor_is_contiguous(tensor) &&
       (is_aligned || tensor->runs->offset * (int64_t)size % 16 == 0)) {
     return patch(plan, place, tensor->runs->variable, tensor->runs->offset * (int64_t)size, error);
   }
-  const int64_t offset = trm_poplar_plan_buffer(plan, tensor->elements * size);
+  const int64_t offset = trm_poplar_plan_buffer(plan, bytes);
   const uint32_t base = trm_poplar_buffers(plan);
   TRY(patch(plan, place, base, offset, error));
   const trm_poplar_run buffer = {base, 0, offset / (int64_t)size, tensor->elements, 1};
-  uint32_t move;
-  TRY(trm_poplar_plan_move(plan, tensor->runs, tensor->num_runs, &buffer, 1, size, &move, error));
+  TRY(trm_poplar_plan_move(plan, tensor->runs, tensor->num_runs, &buffer, 1, size, error));
   const scatter one = {buffer, tensor};
   const bool is_output = (field->direction & TRM_CODELET_OUTPUT) != 0;
-  if (is_output && !VECTOR_PUSH(&moves->out, one)) THROW_NO_MEMORY("an edge");
+  if (is_output && !VECTOR_PUSH(&v->out, one)) THROW_NO_MEMORY("an edge");
   return TRM_OK;
 }
 
-static trm_status connect_list(trm_poplar_plan *plan, size_t place, const trm_poplar_vertex *vertex,
-                               uint32_t f, edges *moves, uint64_t *bytes, trm_poplar_error *error) {
-  const trm_codelet_field *field = &vertex->codelet->fields[f];
-  const uint64_t count = trm_poplar_list_size(vertex, f);
+static trm_status connect_list(planned *v, size_t place, uint32_t f, trm_poplar_error *error) {
+  const trm_codelet_field *field = &v->vertex->codelet->fields[f];
+  const uint64_t count = trm_poplar_list_size(v->vertex, f);
   const size_t size = field->inner == TRM_CODELET_SPAN ? sizeof(trm_codelet_span) : sizeof(void *);
-  if (field->outer == TRM_CODELET_SPAN) write_size(plan, place, count);
+  if (field->outer == TRM_CODELET_SPAN) write_size(v->plan, place, count);
   size_t list;
-  TRY(reserve(plan, (size_t)count * size + 1, sizeof(void *), &list, error));
-  TRY(patch_inner(plan, place, list, error));
+  TRY(reserve(v->plan, (size_t)count * size + 1, sizeof(void *), &list, error));
+  TRY(patch_inner(v->plan, place, list, error));
   for (uint64_t i = 0; i < count; ++i) {
-    const trm_poplar_binding *one = trm_poplar_bound(vertex, f, (int64_t)i);
-    TRY(connect(plan, list + (size_t)i * size, field->inner, field, one->tensor, moves, bytes,
-                error));
+    const trm_poplar_binding *one = trm_poplar_bound(v->vertex, f, (int64_t)i);
+    TRY(connect(v, list + (size_t)i * size, field->inner, field, one->tensor, error));
   }
   return TRM_OK;
 }
@@ -94,63 +96,52 @@ static trm_status set_value(trm_poplar_plan *plan, size_t place, const trm_codel
                             const trm_poplar_binding *binding, trm_poplar_error *error) {
   if (binding == NULL || binding->data == NULL) return TRM_OK;
   const size_t size = trm_dtype_size((trm_dtype)field->dtype) * (size_t)binding->count;
-  if (field->kind == TRM_CODELET_VALUE) {
-    memcpy(plan->image.items + place, binding->data, size);
-    return TRM_OK;
+  size_t data = place;
+  if (field->kind == TRM_CODELET_VALUES) {
+    TRY(reserve(plan, size + 1, 16, &data, error));
+    if (field->outer == TRM_CODELET_SPAN) write_size(plan, place, binding->count / field->width);
+    TRY(patch_inner(plan, place, data, error));
   }
-  size_t data;
-  TRY(reserve(plan, size + 1, 16, &data, error));
   memcpy(plan->image.items + data, binding->data, size);
-  if (field->outer == TRM_CODELET_SPAN) write_size(plan, place, binding->count / field->width);
-  return patch_inner(plan, place, data, error);
+  return TRM_OK;
 }
 
-static trm_status plan_fields(trm_poplar_plan *plan, const trm_poplar_vertex *vertex, size_t state,
-                              edges *moves, uint64_t *bytes, trm_poplar_error *error) {
-  const trm_codelet_vertex *codelet = vertex->codelet;
+static trm_status plan_fields(planned *v, size_t state, trm_poplar_error *error) {
+  const trm_codelet_vertex *codelet = v->vertex->codelet;
   for (uint32_t f = 0; f < codelet->num_fields; ++f) {
     const trm_codelet_field *field = &codelet->fields[f];
     const size_t place = state + field->offset;
-    const trm_poplar_binding *whole = trm_poplar_bound(vertex, f, -1);
+    const trm_poplar_binding *whole = trm_poplar_bound(v->vertex, f, -1);
     if (field->kind == TRM_CODELET_LISTS) {
-      TRY(connect_list(plan, place, vertex, f, moves, bytes, error));
+      TRY(connect_list(v, place, f, error));
     } else if (field->kind >= TRM_CODELET_EDGE) {
-      TRY(connect(plan, place, field->outer, field, whole->tensor, moves, bytes, error));
+      TRY(connect(v, place, field->outer, field, whole->tensor, error));
     } else {
-      TRY(set_value(plan, place, field, whole, error));
+      TRY(set_value(v->plan, place, field, whole, error));
     }
   }
   return TRM_OK;
 }
 
-static trm_status plan_moves(trm_poplar_plan *plan, const trm_poplar_vertex *vertex, edges *moves,
-                             uint64_t *bytes, trm_poplar_call *call, trm_poplar_error *error) {
-  call->first_in = (uint32_t)plan->moves.count;
-  TRY(plan_fields(plan, vertex, call->state - plan->image_begin, moves, bytes, error));
-  call->first_out = (uint32_t)plan->moves.count;
-  call->num_in = call->first_out - call->first_in;
-  call->num_out = (uint32_t)moves->out.count;
-  for (size_t i = 0; i < moves->out.count; ++i) {
-    const scatter *one = &moves->out.items[i];
-    uint32_t ignored;
-    TRY(trm_poplar_plan_move(plan, &one->buffer, 1, one->tensor->runs, one->tensor->num_runs,
-                             trm_dtype_size((trm_dtype)one->tensor->dtype), &ignored, error));
-  }
-  return TRM_OK;
-}
-
-static trm_status plan_vertex(trm_poplar_plan *plan, const trm_poplar_vertex *vertex,
-                              uint64_t *bytes, trm_poplar_error *error) {
-  const trm_codelet_vertex *codelet = vertex->codelet;
-  TRY(trm_poplar_check_vertex(plan->graph->core, vertex, error));
-  trm_poplar_call call = {.run = codelet->run, .name = codelet->name, .workers = codelet->workers};
+static trm_status plan_vertex(planned *v, trm_poplar_error *error) {
+  trm_poplar_plan *plan = v->plan;
+  const trm_codelet_vertex *codelet = v->vertex->codelet;
+  TRY(trm_poplar_check_vertex(plan->graph->core, v->vertex, error));
   size_t state;
   TRY(reserve(plan, codelet->state_bytes + 1, codelet->state_align, &state, error));
-  call.state = plan->image_begin + state;
-  edges moves = {0};
-  const trm_status status = plan_moves(plan, vertex, &moves, bytes, &call, error);
-  VECTOR_FREE(&moves.out);
-  TRY(status);
+  trm_poplar_call call = {.run = codelet->run,
+                          .name = codelet->name,
+                          .workers = codelet->workers,
+                          .state = plan->image_begin + state,
+                          .first_in = (uint32_t)plan->moves.count};
+  TRY(plan_fields(v, state, error));
+  call.first_out = (uint32_t)plan->moves.count;
+  call.num_in = call.first_out - call.first_in;
+  call.num_out = (uint32_t)v->out.count;
+  VECTOR_EACH(const scatter, one, v->out) {
+    TRY(trm_poplar_plan_move(plan, &one->buffer, 1, one->tensor->runs, one->tensor->num_runs,
+                             trm_poplar_size(one->tensor), error));
+  }
   if (!VECTOR_PUSH(&plan->calls, call)) THROW_NO_MEMORY("a vertex");
   return TRM_OK;
 }
@@ -163,8 +154,11 @@ trm_status trm_poplar_plan_set(trm_poplar_plan *plan, uint32_t number, trm_popla
   set->is_planned = true;
   set->first = plan->calls.count;
   set->count = (uint32_t)given->vertices.count;
-  for (size_t v = 0; v < given->vertices.count; ++v) {
-    TRY(plan_vertex(plan, &core->vertices.items[given->vertices.items[v]], &set->bytes, error));
+  VECTOR_EACH(const uint32_t, number_of, given->vertices) {
+    planned v = {.plan = plan, .vertex = &core->vertices.items[*number_of], .bytes = &set->bytes};
+    const trm_status status = plan_vertex(&v, error);
+    VECTOR_FREE(&v.out);
+    TRY(status);
   }
   return trm_poplar_check_overlap(core, number, error);
 }

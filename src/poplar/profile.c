@@ -4,14 +4,13 @@
 #include "ipu/target/target.h"
 
 static long long size_of(const trm_poplar_variable *variable) {
-  return (long long)variable->elements * (long long)trm_dtype_size((trm_dtype)variable->dtype);
+  return (long long)variable->elements * (long long)trm_dtype_size(variable->dtype);
 }
 
 static void write_graph(const trm_poplar_core *core, bool variables, trm_text *text) {
   const trm_target *target = core->target;
   size_t edges = 0;
-  for (size_t v = 0; v < core->vertices.count; ++v) {
-    const trm_poplar_vertex *vertex = &core->vertices.items[v];
+  VECTOR_EACH(const trm_poplar_vertex, vertex, core->vertices) {
     for (size_t b = 0; b < vertex->bindings.count; ++b) {
       edges += vertex->bindings.items[b].tensor != NULL;
     }
@@ -41,8 +40,7 @@ static int64_t cycles_of(const trm_phase *phase, const trm_target *target) {
 static void write_program(const trm_tile_cost *cost, const trm_target *target, uint32_t number,
                           uint64_t runs, bool steps, trm_text *text) {
   double exchange = 0, compute = 0;
-  for (size_t p = 0; p < cost->phases.count; ++p) {
-    const trm_phase *phase = &cost->phases.items[p];
+  VECTOR_EACH(const trm_phase, phase, cost->phases) {
     const double cycles = (double)cycles_of(phase, target) * (double)phase->repeats;
     *(phase->kind == TRM_PHASE_EXCHANGE ? &exchange : &compute) += cycles;
   }

@@ -78,13 +78,9 @@ static const needs kinds[] = {
 static trm_status check_copy(const trm_poplar_graph *graph, const trm_poplar_tensor *source,
                              const trm_poplar_tensor *destination, trm_poplar_error *error) {
   if (destination == NULL) THROW_POPLAR("a Copy of a null tensor");
-  char from[256], to[256];
   if (source->elements != destination->elements || source->dtype != destination->dtype) {
-    THROW_POPLAR("a Copy of a tensor of %s%s to one of %s%s",
-                 trm_dtype_name((trm_dtype)source->dtype),
-                 trm_poplar_dims_text(source->dims, source->rank, from, sizeof from),
-                 trm_dtype_name((trm_dtype)destination->dtype),
-                 trm_poplar_dims_text(destination->dims, destination->rank, to, sizeof to));
+    THROW_POPLAR("a Copy of a tensor of %s%s to one of %s%s", trm_dtype_name(source->dtype),
+                 SHAPE_TEXT(source), trm_dtype_name(destination->dtype), SHAPE_TEXT(destination));
   }
   return trm_poplar_check_written(graph, destination, "a Copy", error);
 }

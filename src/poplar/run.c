@@ -47,7 +47,7 @@ static void fill_block(const run *r) {
       set_base(r, v, variable->initial);
     } else if (plan->places[v] != SIZE_MAX) {
       set_base(r, v, r->block + plan->places[v]);
-      const size_t size = trm_dtype_size((trm_dtype)variable->dtype);
+      const size_t size = trm_dtype_size(variable->dtype);
       if (variable->initial != NULL) {
         memcpy(r->bases[v], variable->initial, (size_t)variable->elements * size);
       }
@@ -58,7 +58,7 @@ static void fill_block(const run *r) {
 }
 
 static size_t bytes_of(const trm_poplar_tensor *tensor) {
-  return (size_t)tensor->elements * trm_dtype_size((trm_dtype)tensor->dtype);
+  return (size_t)tensor->elements * trm_poplar_size(tensor);
 }
 
 static void take_inputs(const run *r, const void *const *inputs, void *const *outputs) {
@@ -201,9 +201,8 @@ static void print_level(const trm_poplar_tensor *tensor, const char *data, uint3
                         uint64_t *element) {
   char text[64];
   if (dim == tensor->rank) {
-    const size_t size = trm_dtype_size((trm_dtype)tensor->dtype);
-    fputs(trm_element_text((trm_dtype)tensor->dtype, data + *element * size, text, sizeof text),
-          stderr);
+    const size_t size = trm_poplar_size(tensor);
+    fputs(trm_element_text(tensor->dtype, data + *element * size, text, sizeof text), stderr);
     ++*element;
     return;
   }

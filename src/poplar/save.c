@@ -145,7 +145,7 @@ static void variable(archive *a, trm_poplar_variable *one) {
   VALUE(a, one->is_constant);
   VALUES(a, one->places);
   bool is_set = one->initial != NULL;
-  size_t size = (size_t)one->elements * trm_dtype_size((trm_dtype)one->dtype);
+  size_t size = (size_t)one->elements * trm_dtype_size(one->dtype);
   VALUE(a, is_set);
   if (is_set) block(a, &one->initial, &size);
 }
@@ -306,11 +306,10 @@ static trm_status read_graph(archive *a, trm_poplar_saved *saved) {
   a->core = saved->graph->core;
   contents(a, saved);
   TRY(a->status);
-  for (size_t s = 0; s < a->core->streams.count; ++s) {
-    trm_poplar_stream *one = &a->core->streams.items[s];
-    const size_t child = saved->num_programs + s;
+  size_t child = saved->num_programs;
+  VECTOR_EACH(trm_poplar_stream, one, a->core->streams) {
     if (child >= saved->program->children.count) break;
-    one->access = saved->program->children.items[child];
+    one->access = saved->program->children.items[child++];
     trm_poplar_program_retain(one->access);
   }
   return TRM_OK;

@@ -20,14 +20,11 @@ static trm_status describe(slicing *s, const uint32_t *dims, const uint64_t *siz
     THROW(LIBRARY, "slices of %u dimensions of a tensor that has fewer", s->num_dims);
   }
   s->rank = table->rank - s->group;
-  char a[128], b[128];
   if (indices->rank != s->group + 2 || indices->dims[s->group + 1] != s->num_dims ||
       (s->group > 0 && indices->dims[0] != table->dims[0]) ||
       (indices->dtype != TRM_S32 && indices->dtype != TRM_U32)) {
     THROW(LIBRARY, "indices %s of the type %s for slices of %u dimensions of %s",
-          trm_poplar_dims_text(indices->dims, indices->rank, a, sizeof a),
-          trm_dtype_name((trm_dtype)indices->dtype), s->num_dims,
-          trm_poplar_dims_text(table->dims, table->rank, b, sizeof b));
+          SHAPE_TEXT(indices), trm_dtype_name(indices->dtype), s->num_dims, SHAPE_TEXT(table));
   }
   for (uint32_t d = 0; d < table->rank; ++d) s->shape[d] = (int64_t)table->dims[d];
   if (s->group > 0) s->shape[0] = 1;
@@ -36,7 +33,7 @@ static trm_status describe(slicing *s, const uint32_t *dims, const uint64_t *siz
     if (dims[i] >= s->rank || (seen >> dims[i] & 1) != 0 ||
         sizes[i] > table->dims[dims[i] + s->group]) {
       THROW(LIBRARY, "slices of %llu in dimension %u of %s", (unsigned long long)sizes[i], dims[i],
-            trm_poplar_dims_text(table->dims, table->rank, a, sizeof a));
+            SHAPE_TEXT(table));
     }
     seen |= (uint32_t)1 << dims[i];
     s->dims[i] = dims[i] + s->group;
@@ -80,9 +77,9 @@ static trm_value scaled(trm_builder *b, trm_value slices, const trm_poplar_tenso
   factor =
       trm_build_broadcast(b, factor, (trm_axes){shape, (int32_t)of->rank}, (trm_axes){NULL, 0});
   if (scale->dtype == of->dtype) return trm_build_binary(b, "multiply", slices, factor);
-  slices = trm_build_convert(b, slices, (trm_dtype)scale->dtype);
+  slices = trm_build_convert(b, slices, scale->dtype);
   slices = trm_build_binary(b, "multiply", slices, factor);
-  return trm_build_convert(b, slices, (trm_dtype)of->dtype);
+  return trm_build_convert(b, slices, of->dtype);
 }
 
 /* The function (old, new) -> new. */
@@ -103,12 +100,9 @@ static trm_status check_update(const slicing *s, const trm_poplar_tensor *slices
   for (uint32_t d = 0; fits && d < s->rank; ++d) {
     fits = slices->dims[s->window[d]] == (uint64_t)s->shape[d + s->group];
   }
-  char a[128], b[128];
   if (!fits) {
-    THROW(LIBRARY, "an update of %s with slices %s",
-          trm_poplar_dims_text(s->table->dims, s->table->rank, a, sizeof a),
-          slices == NULL ? "that are null"
-                         : trm_poplar_dims_text(slices->dims, slices->rank, b, sizeof b));
+    THROW(LIBRARY, "an update of %s with slices %s", SHAPE_TEXT(s->table),
+          slices == NULL ? "that are null" : SHAPE_TEXT(slices));
   }
   if (scale != NULL && scale->elements != 1) THROW(LIBRARY, "an update's scale is one number");
   if (update < TRM_POPLAR_UPDATE_SET || update > TRM_POPLAR_UPDATE_MAX) {
@@ -142,7 +136,7 @@ int32_t trm_poplar_step_multi_update(trm_poplar_graph *graph, const trm_poplar_t
                   at = trm_poplar_parameter(b, 1, indices);
   trm_value from = trm_poplar_parameter(b, 2, slices);
   if (scale != NULL) from = scaled(b, from, slices, scale);
-  const trm_dtype dtype = (trm_dtype)table->dtype;
+  const trm_dtype dtype = table->dtype;
   const trm_function combine = update == TRM_POPLAR_UPDATE_SET
                                    ? replaces(b, dtype)
                                    : trm_builder_scalar_function(b, opcodes[update], dtype);

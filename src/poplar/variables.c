@@ -50,7 +50,7 @@ trm_poplar_variable *trm_poplar_whole_variable(const trm_poplar_core *core,
 
 static trm_status set_initial(trm_poplar_variable *variable, int32_t data_dtype, const void *data,
                               uint64_t elements, trm_poplar_error *error) {
-  const size_t size = trm_dtype_size((trm_dtype)variable->dtype);
+  const size_t size = trm_dtype_size(variable->dtype);
   if (variable->initial == NULL) {
     variable->initial = trm_allocate_zeroed((size_t)variable->elements + 1, size);
   }
@@ -96,7 +96,7 @@ int32_t trm_poplar_set_initial_tensor(trm_poplar_graph *graph, const trm_poplar_
   if (variable != NULL && variable->dtype == tensor->dtype) {
     return set_initial(variable, data_dtype, data, elements, error);
   }
-  const size_t size = trm_dtype_size((trm_dtype)tensor->dtype);
+  const size_t size = trm_poplar_size(tensor);
   char *values = trm_allocate_zeroed((size_t)tensor->elements + 1, size);
   if (values == NULL) THROW_NO_MEMORY("the contents of a variable");
   trm_status status = trm_poplar_convert(tensor->dtype, values, tensor->elements, data_dtype, data,
@@ -127,8 +127,7 @@ bool trm_poplar_tensor_contains_constant(const trm_poplar_graph *graph,
 
 trm_status trm_poplar_check_written(const trm_poplar_graph *graph, const trm_poplar_tensor *tensor,
                                     const char *what, trm_poplar_error *error) {
-  for (uint64_t r = 0; r < tensor->num_runs; ++r) {
-    const trm_poplar_run *run = &tensor->runs[r];
+  EACH_RUN(run, tensor) {
     const trm_poplar_variable *variable = &graph->core->variables.items[run->variable];
     if (variable->is_constant) {
       THROW_POPLAR("%s writes to the constant '%s'", what, variable->name);
@@ -144,10 +143,8 @@ trm_status trm_poplar_check_written(const trm_poplar_graph *graph, const trm_pop
 
 int32_t trm_poplar_tensor_text(const trm_poplar_graph *graph, const trm_poplar_tensor *tensor,
                                char **out_text, trm_poplar_error *error) {
-  char shape[256];
   trm_text text = {0};
-  trm_text_format(&text, "Tensor{%s%s", trm_dtype_name((trm_dtype)tensor->dtype),
-                  trm_poplar_dims_text(tensor->dims, tensor->rank, shape, sizeof shape));
+  trm_text_format(&text, "Tensor{%s%s", trm_dtype_name(tensor->dtype), SHAPE_TEXT(tensor));
   for (uint64_t r = 0; r < tensor->num_runs && r < 16; ++r) {
     const trm_poplar_run *run = &tensor->runs[r];
     trm_text_format(&text, ", %s[%lld+%llu*%lld]", graph->core->variables.items[run->variable].name,

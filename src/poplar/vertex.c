@@ -68,8 +68,7 @@ void trm_poplar_vertex_free(trm_poplar_vertex *vertex) {
 
 const trm_poplar_binding *trm_poplar_bound(const trm_poplar_vertex *vertex, uint32_t field,
                                            int64_t index) {
-  for (size_t b = 0; b < vertex->bindings.count; ++b) {
-    const trm_poplar_binding *one = &vertex->bindings.items[b];
+  VECTOR_EACH(const trm_poplar_binding, one, vertex->bindings) {
     if (one->field == field && one->index == index) return one;
   }
   return NULL;
@@ -78,8 +77,7 @@ const trm_poplar_binding *trm_poplar_bound(const trm_poplar_vertex *vertex, uint
 /* Takes over the binding, in place of one that was there. */
 static trm_status bind(trm_poplar_vertex *vertex, trm_poplar_binding *binding,
                        trm_poplar_error *error) {
-  for (size_t b = 0; b < vertex->bindings.count; ++b) {
-    trm_poplar_binding *one = &vertex->bindings.items[b];
+  VECTOR_EACH(trm_poplar_binding, one, vertex->bindings) {
     if (one->field == binding->field && one->index == binding->index) {
       binding_free(one);
       *one = *binding;
@@ -94,8 +92,7 @@ static trm_status bind(trm_poplar_vertex *vertex, trm_poplar_binding *binding,
 uint64_t trm_poplar_list_size(const trm_poplar_vertex *vertex, uint32_t field) {
   const trm_poplar_binding *whole = trm_poplar_bound(vertex, field, -1);
   uint64_t size = whole == NULL ? 0 : whole->count;
-  for (size_t b = 0; b < vertex->bindings.count; ++b) {
-    const trm_poplar_binding *one = &vertex->bindings.items[b];
+  VECTOR_EACH(const trm_poplar_binding, one, vertex->bindings) {
     if (one->field == field && one->index >= 0 && (uint64_t)one->index >= size) {
       size = (uint64_t)one->index + 1;
     }
@@ -119,16 +116,14 @@ static trm_status bind_tensor(trm_poplar_graph *graph, uint32_t number, uint32_t
           "the field '%s' of the vertex '%s' has elements of type %s, but is connected to a tensor "
           "of %s",
           field->name, vertex->codelet->name, trm_dtype_name((trm_dtype)field->dtype),
-          trm_dtype_name((trm_dtype)tensor->dtype));
+          trm_dtype_name(tensor->dtype));
   }
   const bool is_number = field->kind == TRM_CODELET_EDGE;
   if ((is_number && tensor->elements != field->width) || tensor->elements % field->width != 0) {
-    char text[256];
     THROW(CONNECTION,
           "the field '%s' of the vertex '%s' cannot be connected to a tensor of shape "
           "%s",
-          field->name, vertex->codelet->name,
-          trm_poplar_dims_text(tensor->dims, tensor->rank, text, sizeof text));
+          field->name, vertex->codelet->name, SHAPE_TEXT(tensor));
   }
   if ((field->direction & TRM_CODELET_OUTPUT) != 0) {
     TRY(trm_poplar_check_written(graph, tensor, vertex->codelet->name, error));

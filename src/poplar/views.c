@@ -103,10 +103,9 @@ static trm_status check_dims(const uint64_t *dims, uint32_t rank, uint64_t *out_
   for (uint32_t d = 0; d < rank; ++d) {
     overflows = __builtin_mul_overflow(elements, dims[d], &elements) || overflows;
   }
-  char text[256];
   if (overflows || elements > (uint64_t)1 << 40) {
     THROW_POPLAR("a tensor of shape %s is too large: at most 2^40 elements are possible",
-                 trm_poplar_dims_text(dims, rank, text, sizeof text));
+                 DIMS_TEXT(dims, rank));
   }
   *out_elements = elements;
   return TRM_OK;
@@ -136,13 +135,11 @@ trm_status trm_poplar_tensor_make(int32_t dtype, const uint64_t *dims, uint32_t 
 static trm_status finish(list *l, int32_t dtype, const uint64_t *dims, uint32_t rank,
                          trm_poplar_tensor **out_tensor, trm_poplar_error *error) {
   trm_status status = TRM_OK;
-  char text[256];
   if (l->failed && l->runs.count >= TRM_POPLAR_MAX_RUNS) {
     status = trm_poplar_fail(error, TRM_RESOURCE_EXHAUSTED, TRM_POPLAR_ERROR,
                              "a view of shape %s has more than %llu pieces: copy the tensor to a "
                              "variable of its own before it is cut up further",
-                             trm_poplar_dims_text(dims, rank, text, sizeof text),
-                             (unsigned long long)TRM_POPLAR_MAX_RUNS);
+                             DIMS_TEXT(dims, rank), (unsigned long long)TRM_POPLAR_MAX_RUNS);
   } else if (l->failed) {
     status = NO_MEMORY("a view");
   } else {
@@ -178,10 +175,8 @@ void trm_poplar_tensor_describe(const trm_poplar_tensor *tensor, trm_poplar_tens
 
 static trm_status check_dim(const trm_poplar_tensor *tensor, uint32_t dim,
                             trm_poplar_error *error) {
-  char text[256];
   if (dim >= tensor->rank) {
-    THROW(INDEX, "dimension %u of a tensor of shape %s", dim,
-          trm_poplar_dims_text(tensor->dims, tensor->rank, text, sizeof text));
+    THROW(INDEX, "dimension %u of a tensor of shape %s", dim, SHAPE_TEXT(tensor));
   }
   return TRM_OK;
 }
@@ -205,32 +200,39 @@ static trm_status finish_with(list *l, const trm_poplar_tensor *tensor, uint32_t
   return finish(l, tensor->dtype, dims, tensor->rank, out_tensor, error);
 }
 
+/* The indices first, first + step, ... of a dimension, `size` of them. */
+static trm_status pick(const trm_poplar_tensor *tensor, uint32_t dim, uint64_t first, int64_t step,
+                       uint64_t size, trm_poplar_tensor **out_tensor, trm_poplar_error *error) {
+  uint64_t outer, inner, hint = 0;
+  blocks_of(tensor, dim, &outer, &inner);
+  list l = {0};
+  const uint64_t block = step == 1 ? size * inner : inner;
+  for (uint64_t o = 0; o < outer && inner > 0 && !l.failed; ++o) {
+    for (uint64_t i = 0; i < (step == 1 ? 1 : size) && !l.failed; ++i) {
+      const uint64_t index = first + (uint64_t)((int64_t)i * step);
+      append_part(&l, tensor, (o * tensor->dims[dim] + index) * inner, block, &hint);
+    }
+  }
+  return finish_with(&l, tensor, dim, size, out_tensor, error);
+}
+
 int32_t trm_poplar_tensor_slice(const trm_poplar_tensor *tensor, uint32_t dim, uint64_t begin,
                                 uint64_t end, trm_poplar_tensor **out_tensor,
                                 trm_poplar_error *error) {
   TRY(check_dim(tensor, dim, error));
-  char text[256];
   if (begin > end || end > tensor->dims[dim]) {
     THROW(INDEX, "the slice [%llu, %llu) of dimension %u of a tensor of shape %s",
-          (unsigned long long)begin, (unsigned long long)end, dim,
-          trm_poplar_dims_text(tensor->dims, tensor->rank, text, sizeof text));
+          (unsigned long long)begin, (unsigned long long)end, dim, SHAPE_TEXT(tensor));
   }
-  uint64_t outer, inner, hint = 0;
-  blocks_of(tensor, dim, &outer, &inner);
-  list l = {0};
-  for (uint64_t o = 0; o < outer && !l.failed; ++o) {
-    append_part(&l, tensor, (o * tensor->dims[dim] + begin) * inner, (end - begin) * inner, &hint);
-  }
-  return finish_with(&l, tensor, dim, end - begin, out_tensor, error);
+  return pick(tensor, dim, begin, 1, end - begin, out_tensor, error);
 }
 
 int32_t trm_poplar_tensor_index(const trm_poplar_tensor *tensor, uint64_t index,
                                 trm_poplar_tensor **out_tensor, trm_poplar_error *error) {
   TRY(check_dim(tensor, 0, error));
-  char text[256];
   if (index >= tensor->dims[0]) {
     THROW(INDEX, "element %llu of a tensor of shape %s", (unsigned long long)index,
-          trm_poplar_dims_text(tensor->dims, tensor->rank, text, sizeof text));
+          SHAPE_TEXT(tensor));
   }
   const uint64_t inner = tensor->elements / tensor->dims[0];
   list l = {0};
@@ -244,12 +246,10 @@ int32_t trm_poplar_tensor_reshape(const trm_poplar_tensor *tensor, const uint64_
                                   trm_poplar_error *error) {
   uint64_t elements;
   TRY(check_dims(dims, rank, &elements, error));
-  char from[256], to[256];
   if (elements != tensor->elements) {
     THROW_POPLAR("a tensor of shape %s cannot be reshaped to %s, which has another number of "
                  "elements",
-                 trm_poplar_dims_text(tensor->dims, tensor->rank, from, sizeof from),
-                 trm_poplar_dims_text(dims, rank, to, sizeof to));
+                 SHAPE_TEXT(tensor), DIMS_TEXT(dims, rank));
   }
   return trm_poplar_tensor_make(tensor->dtype, dims, rank, tensor->runs, tensor->num_runs,
                                 out_tensor, error);
@@ -360,15 +360,12 @@ static trm_status check_concat(const trm_poplar_tensor *const *tensors, uint64_t
     for (uint32_t d = 0; d < tensors[0]->rank && fits; ++d) {
       fits = d == dim || tensors[i]->dims[d] == tensors[0]->dims[d];
     }
-    char first[256], other[256];
     if (!fits) {
       THROW_POPLAR(
           "concat along dimension %u of tensors that differ elsewhere: %s of shape %s and %s of "
           "shape %s",
-          dim, trm_dtype_name((trm_dtype)tensors[0]->dtype),
-          trm_poplar_dims_text(tensors[0]->dims, tensors[0]->rank, first, sizeof first),
-          trm_dtype_name((trm_dtype)tensors[i]->dtype),
-          trm_poplar_dims_text(tensors[i]->dims, tensors[i]->rank, other, sizeof other));
+          dim, trm_dtype_name(tensors[0]->dtype), SHAPE_TEXT(tensors[0]),
+          trm_dtype_name(tensors[i]->dtype), SHAPE_TEXT(tensors[i]));
     }
     *out_size += tensors[i]->dims[dim];
   }
@@ -394,21 +391,6 @@ int32_t trm_poplar_tensor_concat(const trm_poplar_tensor *const *tensors, uint64
   return finish_with(&l, tensors[0], dim, size, out_tensor, error);
 }
 
-/* The indices first, first + step, ... of a dimension, `size` of them. */
-static trm_status pick(const trm_poplar_tensor *tensor, uint32_t dim, uint64_t first, int64_t step,
-                       uint64_t size, trm_poplar_tensor **out_tensor, trm_poplar_error *error) {
-  uint64_t outer, inner, hint = 0;
-  blocks_of(tensor, dim, &outer, &inner);
-  list l = {0};
-  for (uint64_t o = 0; o < outer && inner > 0 && !l.failed; ++o) {
-    for (uint64_t i = 0; i < size && !l.failed; ++i) {
-      const uint64_t index = first + (uint64_t)((int64_t)i * step);
-      append_part(&l, tensor, (o * tensor->dims[dim] + index) * inner, inner, &hint);
-    }
-  }
-  return finish_with(&l, tensor, dim, size, out_tensor, error);
-}
-
 int32_t trm_poplar_tensor_reverse(const trm_poplar_tensor *tensor, uint32_t dim,
                                   trm_poplar_tensor **out_tensor, trm_poplar_error *error) {
   TRY(check_dim(tensor, dim, error));
@@ -425,9 +407,9 @@ int32_t trm_poplar_tensor_sub_sample(const trm_poplar_tensor *tensor, uint64_t s
 
 int32_t trm_poplar_tensor_reinterpret(const trm_poplar_tensor *tensor, int32_t dtype,
                                       trm_poplar_tensor **out_tensor, trm_poplar_error *error) {
-  if (trm_dtype_size((trm_dtype)dtype) != trm_dtype_size((trm_dtype)tensor->dtype)) {
+  if (trm_dtype_size((trm_dtype)dtype) != trm_poplar_size(tensor)) {
     THROW(TYPE, "a tensor of %s cannot be reinterpreted as %s, which has another size",
-          trm_dtype_name((trm_dtype)tensor->dtype), trm_dtype_name((trm_dtype)dtype));
+          trm_dtype_name(tensor->dtype), trm_dtype_name((trm_dtype)dtype));
   }
   return trm_poplar_tensor_make(dtype, tensor->dims, tensor->rank, tensor->runs, tensor->num_runs,
                                 out_tensor, error);
@@ -458,8 +440,7 @@ bool trm_poplar_tensor_contains_aliases(const trm_poplar_tensor *tensor) {
   element *all = trm_allocate((size_t)tensor->elements * sizeof *all);
   if (all == NULL) return true;
   uint64_t count = 0;
-  for (uint64_t r = 0; r < tensor->num_runs; ++r) {
-    const trm_poplar_run *run = &tensor->runs[r];
+  EACH_RUN(run, tensor) {
     for (uint64_t i = 0; i < run->length; ++i) {
       all[count++] = (element){run->variable, run->offset + (int64_t)i * run->stride};
     }
@@ -493,8 +474,7 @@ int32_t trm_poplar_tensor_regions(const trm_poplar_tensor *tensor,
                                   trm_poplar_error *error) {
   VECTOR(trm_poplar_interval) regions = {0};
   bool failed = false;
-  for (uint64_t r = 0; r < tensor->num_runs; ++r) {
-    const trm_poplar_run *run = &tensor->runs[r];
+  EACH_RUN(run, tensor) {
     const uint64_t step = run->stride == 1 ? run->length : 1;
     for (uint64_t i = 0; i < run->length && !failed; i += step) {
       const trm_poplar_interval one = {run->begin + i, run->begin + i + step, 0};

@@ -23,12 +23,23 @@ typedef struct trm_poplar_run {
 
 struct trm_poplar_tensor {
   uint32_t references;
-  int32_t dtype;
+  trm_dtype dtype;
   uint32_t rank;
   uint64_t dims[TRM_MAX_RANK];
   uint64_t elements, num_runs;
   trm_poplar_run *runs; /* behind the struct */
 };
+
+#define EACH_RUN(run, tensor) \
+  for (const trm_poplar_run *run = (tensor)->runs; run < (tensor)->runs + (tensor)->num_runs; ++run)
+
+/* The size of an element, and of all. */
+static inline size_t trm_poplar_size(const trm_poplar_tensor *tensor) {
+  return trm_dtype_size(tensor->dtype);
+}
+static inline size_t trm_poplar_bytes(const trm_poplar_tensor *tensor) {
+  return (size_t)tensor->elements * trm_poplar_size(tensor);
+}
 
 /* A tensor of a copy of the runs; NULL: of runs that the caller fills in. */
 trm_status trm_poplar_tensor_make(int32_t dtype, const uint64_t *dims, uint32_t rank,
@@ -41,7 +52,9 @@ trm_status trm_poplar_tensor_of(uint32_t variable, int32_t dtype, const uint64_t
 
 /* The number of the run with the element at `position`, which the tensor has. */
 uint64_t trm_poplar_run_at(const trm_poplar_tensor *tensor, uint64_t position);
-/* "[2,3]", cut to size. */
+/* "[2,3]", cut to size. The macros' texts live as long as the block around them. */
 const char *trm_poplar_dims_text(const uint64_t *dims, uint32_t rank, char *buffer, size_t size);
+#define DIMS_TEXT(dims, rank) trm_poplar_dims_text((dims), (rank), (char[256]){0}, 256)
+#define SHAPE_TEXT(tensor) DIMS_TEXT((tensor)->dims, (tensor)->rank)
 
 #endif /* TREMULA_POPLAR_VIEWS_H_ */

@@ -526,6 +526,17 @@ class Graph {
 
 } // namespace poplar
 
+/* Names that the libraries' headers use in their namespaces. */
+#define TREMULA_NAMES          \
+  using poplar::DebugContext;  \
+  using poplar::Graph;         \
+  using poplar::Interval;      \
+  using poplar::OptionFlags;   \
+  using poplar::Tensor;        \
+  using poplar::Type;          \
+  using poplar::program::Copy; \
+  using poplar::program::Sequence;
+
 /* The codelets of a library, which every graph has. */
 #define TREMULA_CODELETS(library)             \
   namespace library {                         \

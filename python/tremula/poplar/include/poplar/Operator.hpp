@@ -33,18 +33,19 @@ inline void failed(trm_poplar_failure *failure, trm_poplar_thrown thrown, const 
 }
 
 /* Runs the function, and writes what it throws to the call. */
-template <class Call, class Function>
-int32_t guarded(Call *call, Function function) {
-  if (call->api != nullptr) table_place() = call->api; /* metadata needs no table */
+template <class Call>
+int32_t guarded(Call *call, void (*function)(Call *)) {
+  trm_poplar_failure *const failure = &call->user.failure;
+  if (call->user.api != nullptr) table_place() = call->user.api; /* metadata needs no table */
   try {
-    function();
+    function(call);
     return 0;
   } catch (const poplar_error &error) {
-    failed(&call->failure, TRM_POPLAR_THROWN_POPLAR, error.type.c_str(), error.what());
+    failed(failure, TRM_POPLAR_THROWN_POPLAR, error.type.c_str(), error.what());
   } catch (const std::exception &error) {
-    failed(&call->failure, TRM_POPLAR_THROWN_STANDARD, "", error.what());
+    failed(failure, TRM_POPLAR_THROWN_STANDARD, "", error.what());
   } catch (...) {
-    failed(&call->failure, TRM_POPLAR_THROWN_OTHER, "", "");
+    failed(failure, TRM_POPLAR_THROWN_OTHER, "", "");
   }
   return 13;
 }
@@ -59,13 +60,13 @@ inline void finish(trm_poplar_build_call *call, std::vector<Tensor> &outputs,
 }
 
 /* Calls the user's function: the arguments, from level 2 on the attributes, and the name. */
-template <class Result, class Call, class... Arguments>
-Result invoke(const Call &call, Arguments... arguments) {
+template <class Result, class... Arguments>
+Result invoke(const trm_poplar_user_call &user, Arguments... arguments) {
   typedef const std::string &Text;
-  const std::string attributes(call.attributes, call.attributes_size), prefix = call.debug_prefix;
-  return call.level < 2
-             ? reinterpret_cast<Result (*)(Arguments..., Text)>(call.function)(arguments..., prefix)
-             : reinterpret_cast<Result (*)(Arguments..., Text, Text)>(call.function)(
+  const std::string attributes(user.attributes, user.attributes_size), prefix = user.debug_prefix;
+  return user.level < 2
+             ? reinterpret_cast<Result (*)(Arguments..., Text)>(user.function)(arguments..., prefix)
+             : reinterpret_cast<Result (*)(Arguments..., Text, Text)>(user.function)(
                    arguments..., attributes, prefix);
 }
 
@@ -73,49 +74,48 @@ typedef const std::vector<Tensor> &Given;
 typedef std::vector<Tensor> &Made;
 
 inline void build(trm_poplar_build_call *call) {
-  Graph graph = Graph::share(call->graph);
+  Graph graph = Graph::share(call->user.graph);
   std::vector<Tensor> outputs;
-  program::Program result = invoke<program::Program, trm_poplar_build_call, Graph &, Given, Made>(
-      *call, graph, tensors_of(call->graph, call->inputs, call->num_inputs), outputs);
+  program::Program result = invoke<program::Program, Graph &, Given, Made>(
+      call->user, graph, tensors_of(graph.handle(), call->inputs, call->num_inputs), outputs);
   finish(call, outputs, result);
 }
 
 inline void grad(trm_poplar_build_call *call) {
-  Graph graph = Graph::share(call->graph);
+  Graph graph = Graph::share(call->user.graph);
   std::vector<Tensor> outputs;
-  program::Program result =
-      invoke<program::Program, trm_poplar_build_call, Graph &, int64_t, Given, Given, Given, Made>(
-          *call, graph, call->input_grad_index,
-          tensors_of(call->graph, call->gradients, call->num_gradients),
-          tensors_of(call->graph, call->fwd_inputs, call->num_fwd_inputs),
-          tensors_of(call->graph, call->fwd_outputs, call->num_fwd_outputs), outputs);
+  program::Program result = invoke<program::Program, Graph &, int64_t, Given, Given, Given, Made>(
+      call->user, graph, call->input_grad_index,
+      tensors_of(graph.handle(), call->gradients, call->num_gradients),
+      tensors_of(graph.handle(), call->fwd_inputs, call->num_fwd_inputs),
+      tensors_of(graph.handle(), call->fwd_outputs, call->num_fwd_outputs), outputs);
   finish(call, outputs, result);
 }
 
 inline void metadata(trm_poplar_metadata_call *call) {
   typedef std::vector<int64_t> Numbers;
   typedef std::map<int64_t, int64_t> Aliases;
-  typedef void (*Level1)(Numbers &, uint32_t &, bool &, bool &, uint32_t);
-  typedef void (*Level3)(Numbers &, Aliases &, bool &, bool &, uint32_t);
-  typedef void (*Level4)(Numbers &, Aliases &, bool &, bool &, bool &, uint32_t);
-  typedef void (*Level5)(Numbers &, Numbers &, Aliases &, bool &, bool &, bool &, uint32_t);
+  typedef bool &Flag;
+  typedef void (*Level1)(Numbers &, uint32_t &, Flag, Flag, uint32_t);
+  typedef void (*Level3)(Numbers &, Aliases &, Flag, Flag, uint32_t);
+  typedef void (*Level4)(Numbers &, Aliases &, Flag, Flag, Flag, uint32_t);
+  typedef void (*Level5)(Numbers &, Numbers &, Aliases &, Flag, Flag, Flag, uint32_t);
   Numbers allocating, identical;
   Aliases aliases;
   uint32_t in_place = 0;
-  bool &elementwise = call->is_elementwise, &stateless = call->is_stateless;
-  bool &hashable = call->is_hashable;
+  Flag same = call->is_elementwise, pure = call->is_stateless, hashable = call->is_hashable;
   const uint32_t count = call->num_inputs;
-  if (call->level < 3) {
-    reinterpret_cast<Level1>(call->function)(allocating, in_place, elementwise, stateless, count);
+  const int32_t level = call->user.level;
+  void *const function = call->user.function;
+  if (level < 3) {
+    reinterpret_cast<Level1>(function)(allocating, in_place, same, pure, count);
     for (uint32_t i = 0; i < in_place; ++i) aliases[i] = i;
-  } else if (call->level < 4) {
-    reinterpret_cast<Level3>(call->function)(allocating, aliases, elementwise, stateless, count);
-  } else if (call->level < 5) {
-    reinterpret_cast<Level4>(call->function)(allocating, aliases, elementwise, stateless, hashable,
-                                             count);
+  } else if (level < 4) {
+    reinterpret_cast<Level3>(function)(allocating, aliases, same, pure, count);
+  } else if (level < 5) {
+    reinterpret_cast<Level4>(function)(allocating, aliases, same, pure, hashable, count);
   } else {
-    reinterpret_cast<Level5>(call->function)(allocating, identical, aliases, elementwise, stateless,
-                                             hashable, count);
+    reinterpret_cast<Level5>(function)(allocating, identical, aliases, same, pure, hashable, count);
   }
   Numbers inputs, outputs;
   for (const std::pair<const int64_t, int64_t> &one : aliases) {
@@ -134,9 +134,9 @@ inline void metadata(trm_poplar_metadata_call *call) {
 
 inline void allocator(trm_poplar_allocator_call *call) {
   typedef std::vector<std::size_t> Sizes;
-  Graph graph = Graph::share(call->graph);
-  Tensor result = invoke<Tensor, trm_poplar_allocator_call, Graph &, uint32_t, const Sizes &, Type>(
-      *call, graph, call->operand, Sizes(call->dims, call->dims + call->rank),
+  Graph graph = Graph::share(call->user.graph);
+  Tensor result = invoke<Tensor, Graph &, uint32_t, const Sizes &, Type>(
+      call->user, graph, call->operand, Sizes(call->dims, call->dims + call->rank),
       type_of_number(call->dtype));
   call->out_tensor = result.leave();
 }
@@ -144,27 +144,18 @@ inline void allocator(trm_poplar_allocator_call *call) {
 } // namespace detail
 } // namespace poplar
 
-#define TREMULA_TRAMPOLINE __attribute__((weak, used, visibility("default")))
+#define TREMULA_TRAMPOLINE(name, call_of)                                                      \
+  int32_t trm_poplar_##name(call_of *call) __attribute__((weak, used, visibility("default"))); \
+  int32_t trm_poplar_##name(call_of *call) {                                                   \
+    return poplar::detail::guarded(call, poplar::detail::name);                                \
+  }
 extern "C" {
 extern const uint32_t trm_poplar_header __attribute__((weak, visibility("default")));
 const uint32_t trm_poplar_header = TRM_POPLAR_VERSION;
 
-int32_t trm_poplar_build(trm_poplar_build_call *call) TREMULA_TRAMPOLINE;
-int32_t trm_poplar_grad(trm_poplar_build_call *call) TREMULA_TRAMPOLINE;
-int32_t trm_poplar_metadata(trm_poplar_metadata_call *call) TREMULA_TRAMPOLINE;
-int32_t trm_poplar_allocator(trm_poplar_allocator_call *call) TREMULA_TRAMPOLINE;
-
-int32_t trm_poplar_build(trm_poplar_build_call *call) {
-  return poplar::detail::guarded(call, [call] { poplar::detail::build(call); });
-}
-int32_t trm_poplar_grad(trm_poplar_build_call *call) {
-  return poplar::detail::guarded(call, [call] { poplar::detail::grad(call); });
-}
-int32_t trm_poplar_metadata(trm_poplar_metadata_call *call) {
-  return poplar::detail::guarded(call, [call] { poplar::detail::metadata(call); });
-}
-int32_t trm_poplar_allocator(trm_poplar_allocator_call *call) {
-  return poplar::detail::guarded(call, [call] { poplar::detail::allocator(call); });
-}
+TREMULA_TRAMPOLINE(build, trm_poplar_build_call)
+TREMULA_TRAMPOLINE(grad, trm_poplar_build_call)
+TREMULA_TRAMPOLINE(metadata, trm_poplar_metadata_call)
+TREMULA_TRAMPOLINE(allocator, trm_poplar_allocator_call)
 }
 #undef TREMULA_TRAMPOLINE

@@ -9,6 +9,7 @@
 #include "../popops/ScaledAdd.hpp"
 
 namespace poplin {
+TREMULA_NAMES
 
 /* Plans of products, which Tremula does not need; an argument. */
 class PlanningCache {};
@@ -18,10 +19,8 @@ typedef ::poplin::PlanningCache PlanningCache;
 
 namespace detail {
 
-inline poplar::Tensor product(poplar::Graph &graph, const poplar::Tensor &a,
-                              const poplar::Tensor &b, const poplar::Type &type, unsigned rank,
-                              poplar::program::Sequence &program,
-                              const poplar::DebugContext &debug) {
+inline Tensor product(Graph &graph, const Tensor &a, const Tensor &b, const Type &type,
+                      unsigned rank, Sequence &program, const DebugContext &debug) {
   if (a.rank() != rank || b.rank() != rank) {
     throw poputil::poplibs_error("a product of matrices has tensors of rank " +
                                  std::to_string(rank) + ", but the operands are " +
@@ -31,9 +30,8 @@ inline poplar::Tensor product(poplar::Graph &graph, const poplar::Tensor &a,
                               b.get(), type.number(), program.place(), debug.getPathName().c_str());
 }
 
-inline poplar::Tensor input(poplar::Graph &graph, const poplar::Type &type,
-                            const std::vector<std::size_t> &a, const std::vector<std::size_t> &b,
-                            bool isLeft, const poplar::DebugContext &debug) {
+inline Tensor input(Graph &graph, const Type &type, const std::vector<std::size_t> &a,
+                    const std::vector<std::size_t> &b, bool isLeft, const DebugContext &debug) {
   if (a.size() != b.size() || a.size() < 2 || a.back() != b[b.size() - 2]) {
     throw poputil::poplibs_error("the shapes are not those of a product of matrices");
   }
@@ -43,57 +41,48 @@ inline poplar::Tensor input(poplar::Graph &graph, const poplar::Type &type,
 } // namespace detail
 
 /* [m,k] x [k,n]. Throws poplibs_error for other shapes. */
-inline poplar::Tensor matMul(poplar::Graph &graph, const poplar::Tensor &a, const poplar::Tensor &b,
-                             poplar::program::Sequence &program, const poplar::Type &outputType,
-                             const poplar::DebugContext &debug = {},
-                             const poplar::OptionFlags & = {}, PlanningCache * = nullptr) {
+inline Tensor matMul(Graph &graph, const Tensor &a, const Tensor &b, Sequence &program,
+                     const Type &outputType, const DebugContext &debug = {},
+                     const OptionFlags & = {}, PlanningCache * = nullptr) {
   return detail::product(graph, a, b, outputType, 2, program, debug);
 }
-inline poplar::Tensor matMul(poplar::Graph &graph, const poplar::Tensor &a, const poplar::Tensor &b,
-                             poplar::program::Sequence &program,
-                             const poplar::DebugContext &debug = {},
-                             const poplar::OptionFlags & = {}, PlanningCache * = nullptr) {
+inline Tensor matMul(Graph &graph, const Tensor &a, const Tensor &b, Sequence &program,
+                     const DebugContext &debug = {}, const OptionFlags & = {},
+                     PlanningCache * = nullptr) {
   return detail::product(graph, a, b, a.elementType(), 2, program, debug);
 }
 /* [g,m,k] x [g,k,n]. */
-inline poplar::Tensor matMulGrouped(poplar::Graph &graph, const poplar::Tensor &a,
-                                    const poplar::Tensor &b, poplar::program::Sequence &program,
-                                    const poplar::Type &outputType,
-                                    const poplar::DebugContext &debug = {},
-                                    const poplar::OptionFlags & = {}, PlanningCache * = nullptr) {
+inline Tensor matMulGrouped(Graph &graph, const Tensor &a, const Tensor &b, Sequence &program,
+                            const Type &outputType, const DebugContext &debug = {},
+                            const OptionFlags & = {}, PlanningCache * = nullptr) {
   return detail::product(graph, a, b, outputType, 3, program, debug);
 }
 /* c += k * a x b. */
-inline void matMulAcc(poplar::Graph &graph, const poplar::Tensor &c, float k,
-                      const poplar::Tensor &a, const poplar::Tensor &b,
-                      poplar::program::Sequence &program, const poplar::DebugContext &debug = {},
-                      const poplar::OptionFlags & = {}, PlanningCache * = nullptr) {
-  const poplar::Tensor ab = matMul(graph, a, b, program, c.elementType(), debug);
+inline void matMulAcc(Graph &graph, const Tensor &c, float k, const Tensor &a, const Tensor &b,
+                      Sequence &program, const DebugContext &debug = {}, const OptionFlags & = {},
+                      PlanningCache * = nullptr) {
+  const Tensor ab = matMul(graph, a, b, program, c.elementType(), debug);
   popops::scaledAddTo(graph, c, ab, k, program, debug);
 }
-inline void matMulGroupedAcc(poplar::Graph &graph, const poplar::Tensor &c, float k,
-                             const poplar::Tensor &a, const poplar::Tensor &b,
-                             poplar::program::Sequence &program,
-                             const poplar::DebugContext &debug = {},
-                             const poplar::OptionFlags & = {}, PlanningCache * = nullptr) {
-  const poplar::Tensor ab = matMulGrouped(graph, a, b, program, c.elementType(), debug);
+inline void matMulGroupedAcc(Graph &graph, const Tensor &c, float k, const Tensor &a,
+                             const Tensor &b, Sequence &program, const DebugContext &debug = {},
+                             const OptionFlags & = {}, PlanningCache * = nullptr) {
+  const Tensor ab = matMulGrouped(graph, a, b, program, c.elementType(), debug);
   popops::scaledAddTo(graph, c, ab, k, program, debug);
 }
 
 /* A new variable for a side of a product of these shapes, placed for it. */
-#define TREMULA_MAT_MUL_INPUT(function, isLeft)                                                 \
-  inline poplar::Tensor function(poplar::Graph &graph, const poplar::Type &inputType,           \
-                                 const poplar::Type &, const std::vector<std::size_t> &aShape,  \
-                                 const std::vector<std::size_t> &bShape,                        \
-                                 const poplar::DebugContext &debug = {},                        \
-                                 const poplar::OptionFlags & = {}, PlanningCache * = nullptr) { \
-    return detail::input(graph, inputType, aShape, bShape, isLeft, debug);                      \
-  }                                                                                             \
-  inline poplar::Tensor function(                                                               \
-      poplar::Graph &graph, const poplar::Type &type, const std::vector<std::size_t> &aShape,   \
-      const std::vector<std::size_t> &bShape, const poplar::DebugContext &debug = {},           \
-      const poplar::OptionFlags & = {}, PlanningCache * = nullptr) {                            \
-    return detail::input(graph, type, aShape, bShape, isLeft, debug);                           \
+#define TREMULA_MAT_MUL_INPUT(function, isLeft)                                                  \
+  inline Tensor function(Graph &graph, const Type &inputType, const Type &,                      \
+                         const std::vector<std::size_t> &aShape,                                 \
+                         const std::vector<std::size_t> &bShape, const DebugContext &debug = {}, \
+                         const OptionFlags & = {}, PlanningCache * = nullptr) {                  \
+    return detail::input(graph, inputType, aShape, bShape, isLeft, debug);                       \
+  }                                                                                              \
+  inline Tensor function(Graph &graph, const Type &type, const std::vector<std::size_t> &aShape, \
+                         const std::vector<std::size_t> &bShape, const DebugContext &debug = {}, \
+                         const OptionFlags & = {}, PlanningCache * = nullptr) {                  \
+    return detail::input(graph, type, aShape, bShape, isLeft, debug);                            \
   }
 TREMULA_MAT_MUL_INPUT(createMatMulInputLHS, true)
 TREMULA_MAT_MUL_INPUT(createMatMulInputRHS, false)

@@ -4,11 +4,11 @@
 #include "Reduce.hpp"
 
 namespace popops {
+TREMULA_NAMES
 
 /* A scalar of type BOOL. */
-inline poplar::Tensor allTrue(poplar::Graph &graph, const poplar::Tensor &tensor,
-                              poplar::program::Sequence &program,
-                              const poplar::DebugContext &debug = {}) {
+inline Tensor allTrue(Graph &graph, const Tensor &tensor, Sequence &program,
+                      const DebugContext &debug = {}) {
   return reduce(graph, tensor.flatten(), {0}, ReduceParams(Operation::LOGICAL_AND), program, debug);
 }
 

@@ -14,27 +14,27 @@
 #include "Expr.hpp"
 
 namespace popops {
+TREMULA_NAMES
 namespace detail {
 
 /* Adds the step: its result, or `output` if it is no null Tensor. */
-inline poplar::Tensor step(poplar::Graph &graph, const expr::Expr &expression,
-                           const std::vector<poplar::Tensor> &tensors, const poplar::Tensor &output,
-                           poplar::program::Sequence &program, const poplar::DebugContext &debug) {
+inline Tensor step(Graph &graph, const expr::Expr &expression, const std::vector<Tensor> &tensors,
+                   const Tensor &output, Sequence &program, const DebugContext &debug) {
   const auto handles = poplar::detail::handles_of(tensors);
   trm_poplar_tensor *result = output.handle();
   poplar::detail::call(poplar::detail::table().step_map, graph.handle(), expression.nodes().data(),
                        expression.nodes().size(), handles.data(), handles.size(), program.place(),
                        debug.getPathName().c_str(), &result);
-  return output.valid() ? output : poplar::Tensor(graph.handle(), result);
+  return output.valid() ? output : Tensor(graph.handle(), result);
 }
 
 /* A tensor, or a number, which takes the type of the operand beside it. */
 struct Operand {
-  Operand(const poplar::Tensor &given) : tensor(given), number(0) { given.get(); }
+  Operand(const Tensor &given) : tensor(given), number(0) { given.get(); }
   template <class T, class = if_number<T>>
   Operand(T given) : number(given) {}
 
-  poplar::Tensor tensor; /* null: the number */
+  Tensor tensor; /* null: the number */
   expr::Any number;
 };
 
@@ -46,13 +46,12 @@ struct Operands {
     return expr::PlaceHolder(static_cast<unsigned>(tensors.size()));
   }
 
-  std::vector<poplar::Tensor> tensors;
+  std::vector<Tensor> tensors;
 };
 
 template <class Op>
-poplar::Tensor apply(poplar::Graph &graph, Op op, const std::vector<Operand> &operands,
-                     const poplar::Tensor &output, poplar::program::Sequence &program,
-                     const poplar::DebugContext &debug) {
+Tensor apply(Graph &graph, Op op, const std::vector<Operand> &operands, const Tensor &output,
+             Sequence &program, const DebugContext &debug) {
   Operands list;
   std::vector<expr::Expr> expressions;
   for (const Operand &one : operands) expressions.push_back(list.add(one));
@@ -63,46 +62,38 @@ poplar::Tensor apply(poplar::Graph &graph, Op op, const std::vector<Operand> &op
 
 /* The expression of the tensors: _1 is the first. Throws poplibs_error for types or shapes that do
  * not fit. */
-inline poplar::Tensor map(poplar::Graph &graph, const expr::Expr &expression,
-                          const std::vector<poplar::Tensor> &tensors,
-                          poplar::program::Sequence &program,
-                          const poplar::DebugContext &debug = {},
-                          const poplar::OptionFlags & = {}) {
-  return detail::step(graph, expression, tensors, poplar::Tensor(), program, debug);
+inline Tensor map(Graph &graph, const expr::Expr &expression, const std::vector<Tensor> &tensors,
+                  Sequence &program, const DebugContext &debug = {}, const OptionFlags & = {}) {
+  return detail::step(graph, expression, tensors, Tensor(), program, debug);
 }
 /* The result is written to `output`. */
-inline void mapWithOutput(poplar::Graph &graph, const expr::Expr &expression,
-                          const std::vector<poplar::Tensor> &tensors, const poplar::Tensor &output,
-                          poplar::program::Sequence &program,
-                          const poplar::DebugContext &debug = {},
-                          const poplar::OptionFlags & = {}) {
+inline void mapWithOutput(Graph &graph, const expr::Expr &expression,
+                          const std::vector<Tensor> &tensors, const Tensor &output,
+                          Sequence &program, const DebugContext &debug = {},
+                          const OptionFlags & = {}) {
   output.get();
   detail::step(graph, expression, tensors, output, program, debug);
 }
 /* The result is written over the first tensor. */
-inline void mapInPlace(poplar::Graph &graph, const expr::Expr &expression,
-                       const std::vector<poplar::Tensor> &tensors,
-                       poplar::program::Sequence &program, const poplar::DebugContext &debug = {},
-                       const poplar::OptionFlags & = {}) {
+inline void mapInPlace(Graph &graph, const expr::Expr &expression,
+                       const std::vector<Tensor> &tensors, Sequence &program,
+                       const DebugContext &debug = {}, const OptionFlags & = {}) {
   mapWithOutput(graph, expression, tensors, tensors.at(0), program, debug);
 }
 
 /* The three forms of an operation. PARAMETERS(First) are its operands, LIST the list of them. */
 #define TREMULA_FORMS(function, op, First, PARAMETERS, LIST)                                \
-  inline poplar::Tensor function(                                                           \
-      poplar::Graph &graph, PARAMETERS(First), poplar::program::Sequence &program,          \
-      const poplar::DebugContext &debug = {}, const poplar::OptionFlags & = {}) {           \
-    return detail::apply(graph, op, LIST, poplar::Tensor(), program, debug);                \
+  inline Tensor function(Graph &graph, PARAMETERS(First), Sequence &program,                \
+                         const DebugContext &debug = {}, const OptionFlags & = {}) {        \
+    return detail::apply(graph, op, LIST, Tensor(), program, debug);                        \
   }                                                                                         \
-  inline void function##InPlace(                                                            \
-      poplar::Graph &graph, PARAMETERS(poplar::Tensor), poplar::program::Sequence &program, \
-      const poplar::DebugContext &debug = {}, const poplar::OptionFlags & = {}) {           \
+  inline void function##InPlace(Graph &graph, PARAMETERS(Tensor), Sequence &program,        \
+                                const DebugContext &debug = {}, const OptionFlags & = {}) { \
     detail::apply(graph, op, LIST, a, program, debug);                                      \
   }                                                                                         \
-  inline void function##WithOutput(                                                         \
-      poplar::Graph &graph, PARAMETERS(First), const poplar::Tensor &output,                \
-      poplar::program::Sequence &program, const poplar::DebugContext &debug = {},           \
-      const poplar::OptionFlags & = {}) {                                                   \
+  inline void function##WithOutput(Graph &graph, PARAMETERS(First), const Tensor &output,   \
+                                   Sequence &program, const DebugContext &debug = {},       \
+                                   const OptionFlags & = {}) {                              \
     output.get();                                                                           \
     detail::apply(graph, op, LIST, output, program, debug);                                 \
   }
@@ -114,11 +105,11 @@ inline void mapInPlace(poplar::Graph &graph, const expr::Expr &expression,
 #define TREMULA_MAP_3(First) \
   expr::TernaryOpType op, const First &a, const detail::Operand &b, const detail::Operand &c
 #define TREMULA_LIST(...) {__VA_ARGS__}
-TREMULA_FORMS(map, op, poplar::Tensor, TREMULA_MAP_1, TREMULA_LIST(a))
+TREMULA_FORMS(map, op, Tensor, TREMULA_MAP_1, TREMULA_LIST(a))
 TREMULA_FORMS(map, op, detail::Operand, TREMULA_MAP_2, TREMULA_LIST(a, b))
 TREMULA_FORMS(map, op, detail::Operand, TREMULA_MAP_3, TREMULA_LIST(a, b, c))
 #define POPLAR_UNARY(ID, Class, function, opcode) \
-  TREMULA_FORMS(function, expr::UnaryOpType::ID, poplar::Tensor, TREMULA_1, TREMULA_LIST(a))
+  TREMULA_FORMS(function, expr::UnaryOpType::ID, Tensor, TREMULA_1, TREMULA_LIST(a))
 #define POPLAR_BINARY(ID, Class, function, opcode) \
   TREMULA_FORMS(function, expr::BinaryOpType::ID, detail::Operand, TREMULA_2, TREMULA_LIST(a, b))
 #define POPLAR_TERNARY(ID, Class, function)                                    \

@@ -7,15 +7,14 @@
 #include "ElementWise.hpp"
 
 namespace popops {
+TREMULA_NAMES
 namespace detail {
 
 /* begin, begin + 1, ..., as a constant on the tiles of nothing else. */
-inline poplar::Tensor counted(poplar::Graph &graph, const poplar::Type &type, long long begin,
-                              std::size_t count) {
+inline Tensor counted(Graph &graph, const Type &type, long long begin, std::size_t count) {
   std::vector<long long> values(count);
   std::iota(values.begin(), values.end(), begin);
-  const poplar::Tensor result =
-      graph.addConstant(type, {count}, poplar::ArrayRef<long long>(values));
+  const Tensor result = graph.addConstant(type, {count}, poplar::ArrayRef<long long>(values));
   graph.setTileMapping(result, 0);
   return result;
 }
@@ -23,21 +22,19 @@ inline poplar::Tensor counted(poplar::Graph &graph, const poplar::Type &type, lo
 } // namespace detail
 
 /* encoded[..., i] is `on` where indices[...] is i, else `off`. Indices outside give `off` alone. */
-inline void encodeOneHot(poplar::Graph &graph, const poplar::Tensor &indices,
-                         const poplar::Tensor &encoded, poplar::program::Sequence &program,
-                         const poplar::Tensor &on, const poplar::Tensor &off,
-                         const poplar::DebugContext &debug = {}) {
-  const poplar::Tensor numbers =
+inline void encodeOneHot(Graph &graph, const Tensor &indices, const Tensor &encoded,
+                         Sequence &program, const Tensor &on, const Tensor &off,
+                         const DebugContext &debug = {}) {
+  const Tensor numbers =
       detail::counted(graph, indices.elementType(), 0, encoded.dim(encoded.rank() - 1));
   mapWithOutput(graph, expr::Select(expr::_3, expr::_4, expr::_1 == expr::_2),
                 {indices.expand({indices.rank()}), numbers, on.reshape({}), off.reshape({})},
                 encoded, program, debug);
 }
 /* The same of 1 and 0. */
-inline void encodeOneHot(poplar::Graph &graph, const poplar::Tensor &indices,
-                         const poplar::Tensor &encoded, poplar::program::Sequence &program,
-                         const poplar::DebugContext &debug = {}) {
-  const poplar::Tensor numbers =
+inline void encodeOneHot(Graph &graph, const Tensor &indices, const Tensor &encoded,
+                         Sequence &program, const DebugContext &debug = {}) {
+  const Tensor numbers =
       detail::counted(graph, indices.elementType(), 0, encoded.dim(encoded.rank() - 1));
   mapWithOutput(graph, expr::Cast(expr::_1 == expr::_2, encoded.elementType()),
                 {indices.expand({indices.rank()}), numbers}, encoded, program, debug);
@@ -45,9 +42,9 @@ inline void encodeOneHot(poplar::Graph &graph, const poplar::Tensor &indices,
 
 /* Writes start, start + 1, ... to a tensor of rank 1. */
 template <class T>
-void iota(poplar::Graph &graph, const poplar::Tensor &tensor, T start,
-          poplar::program::Sequence &program, const poplar::DebugContext &debug = {}) {
-  program.add(poplar::program::Copy(
+void iota(Graph &graph, const Tensor &tensor, T start, Sequence &program,
+          const DebugContext &debug = {}) {
+  program.add(Copy(
       detail::counted(graph, tensor.elementType(), static_cast<long long>(start), tensor.dim(0)),
       tensor, false, debug));
 }

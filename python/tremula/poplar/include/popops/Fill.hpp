@@ -4,10 +4,11 @@
 #include "ElementWise.hpp"
 
 namespace popops {
+TREMULA_NAMES
 
 template <class T>
-void fill(poplar::Graph &graph, const poplar::Tensor &tensor, poplar::program::Sequence &program,
-          T value, const poplar::DebugContext &debug = {}) {
+void fill(Graph &graph, const Tensor &tensor, Sequence &program, T value,
+          const DebugContext &debug = {}) {
   mapWithOutput(graph, expr::Const(value), {}, tensor, program, debug);
 }
 

@@ -4,16 +4,15 @@
 #include "ElementWise.hpp"
 
 namespace popops {
+TREMULA_NAMES
 namespace detail {
 
 /* scaleA * a + scaleB * b, or -, written over a. Where types differ FLOAT is computed with. */
-inline void scaled_add(poplar::Graph &graph, const poplar::Tensor &a, const Operand *scaleA,
-                       const poplar::Tensor &b, const Operand &scaleB, expr::BinaryOpType op,
-                       poplar::program::Sequence &program, const poplar::DebugContext &debug) {
-  const poplar::Type type = a.elementType();
-  const auto differs = [&](const poplar::Tensor &one) {
-    return one.valid() && one.elementType() != type;
-  };
+inline void scaled_add(Graph &graph, const Tensor &a, const Operand *scaleA, const Tensor &b,
+                       const Operand &scaleB, expr::BinaryOpType op, Sequence &program,
+                       const DebugContext &debug) {
+  const Type type = a.elementType();
+  const auto differs = [&](const Tensor &one) { return one.valid() && one.elementType() != type; };
   const bool mixed =
       differs(b) || differs(scaleB.tensor) || (scaleA != nullptr && differs(scaleA->tensor));
   Operands list;
@@ -33,17 +32,16 @@ inline void scaled_add(poplar::Graph &graph, const poplar::Tensor &a, const Oper
 } // namespace detail
 
 /* Scales are numbers or tensors of one element; the second form has one of A too. */
-#define TREMULA_SCALED(function, op)                                                               \
-  inline void function(poplar::Graph &graph, const poplar::Tensor &a, const poplar::Tensor &b,     \
-                       const detail::Operand &scale, poplar::program::Sequence &program,           \
-                       const poplar::DebugContext &debug = {}, const poplar::OptionFlags & = {}) { \
-    detail::scaled_add(graph, a, nullptr, b, scale, expr::BinaryOpType::op, program, debug);       \
-  }                                                                                                \
-  inline void function(poplar::Graph &graph, const poplar::Tensor &a,                              \
-                       const detail::Operand &scaleA, const poplar::Tensor &b,                     \
-                       const detail::Operand &scaleB, poplar::program::Sequence &program,          \
-                       const poplar::DebugContext &debug = {}, const poplar::OptionFlags & = {}) { \
-    detail::scaled_add(graph, a, &scaleA, b, scaleB, expr::BinaryOpType::op, program, debug);      \
+#define TREMULA_SCALED(function, op)                                                          \
+  inline void function(Graph &graph, const Tensor &a, const Tensor &b,                        \
+                       const detail::Operand &scale, Sequence &program,                       \
+                       const DebugContext &debug = {}, const OptionFlags & = {}) {            \
+    detail::scaled_add(graph, a, nullptr, b, scale, expr::BinaryOpType::op, program, debug);  \
+  }                                                                                           \
+  inline void function(Graph &graph, const Tensor &a, const detail::Operand &scaleA,          \
+                       const Tensor &b, const detail::Operand &scaleB, Sequence &program,     \
+                       const DebugContext &debug = {}, const OptionFlags & = {}) {            \
+    detail::scaled_add(graph, a, &scaleA, b, scaleB, expr::BinaryOpType::op, program, debug); \
   }
 TREMULA_SCALED(scaledAddTo, ADD)
 TREMULA_SCALED(scaledSubtractFrom, SUBTRACT)

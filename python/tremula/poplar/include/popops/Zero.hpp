@@ -4,9 +4,10 @@
 #include "ElementWise.hpp"
 
 namespace popops {
+TREMULA_NAMES
 
-inline void zero(poplar::Graph &graph, const poplar::Tensor &tensor,
-                 poplar::program::Sequence &program, const poplar::DebugContext &debug = {}) {
+inline void zero(Graph &graph, const Tensor &tensor, Sequence &program,
+                 const DebugContext &debug = {}) {
   mapWithOutput(graph, expr::Const(0), {}, tensor, program, debug);
 }
 

@@ -11,32 +11,33 @@
 #include "exceptions.hpp"
 
 namespace poputil {
+TREMULA_NAMES
 
 inline std::size_t intervalSequenceNumElements(
-    const std::vector<std::vector<poplar::Interval>> &sequences) {
+    const std::vector<std::vector<Interval>> &sequences) {
   std::size_t result = 0;
-  for (const std::vector<poplar::Interval> &sequence : sequences) {
-    for (const poplar::Interval &one : sequence) result += one.size();
+  for (const std::vector<Interval> &sequence : sequences) {
+    for (const Interval &one : sequence) result += one.size();
   }
   return result;
 }
 
 /* Joins neighbours that touch. */
-inline void mergeAdjacentRegions(std::vector<poplar::Interval> &regions) {
-  std::vector<poplar::Interval> result;
+inline void mergeAdjacentRegions(std::vector<Interval> &regions) {
+  std::vector<Interval> result;
   std::sort(regions.begin(), regions.end());
-  for (const poplar::Interval &one : regions) {
+  for (const Interval &one : regions) {
     if (one.size() == 0) continue;
     if (!result.empty() && result.back().end() == one.begin()) {
-      result.back() = poplar::Interval(result.back().begin(), one.end());
+      result.back() = Interval(result.back().begin(), one.end());
     } else {
       result.push_back(one);
     }
   }
   regions = result;
 }
-inline void mergeAdjacentRegions(std::vector<std::vector<poplar::Interval>> &mapping) {
-  for (std::vector<poplar::Interval> &regions : mapping) mergeAdjacentRegions(regions);
+inline void mergeAdjacentRegions(std::vector<std::vector<Interval>> &mapping) {
+  for (std::vector<Interval> &regions : mapping) mergeAdjacentRegions(regions);
 }
 
 namespace detail {
@@ -55,11 +56,11 @@ inline std::size_t part_size(std::size_t elements, std::size_t grain, std::size_
  * elements. Parts are whole grains, but for the last of a sequence, and have at least
  * minElementsPerPartition elements; sequences and regions may be cut, a region into pieces of at
  * most maxElementsPerRegion. */
-inline std::vector<std::vector<std::vector<poplar::Interval>>> splitRegions(
-    const std::vector<std::vector<poplar::Interval>> &sequences, unsigned grainSize,
-    unsigned maxPartitions, unsigned minElementsPerPartition = 0,
-    unsigned maxElementsPerPartition = UINT_MAX, unsigned maxElementsPerRegion = UINT_MAX) {
-  std::vector<std::vector<std::vector<poplar::Interval>>> result;
+inline std::vector<std::vector<std::vector<Interval>>> splitRegions(
+    const std::vector<std::vector<Interval>> &sequences, unsigned grainSize, unsigned maxPartitions,
+    unsigned minElementsPerPartition = 0, unsigned maxElementsPerPartition = UINT_MAX,
+    unsigned maxElementsPerRegion = UINT_MAX) {
+  std::vector<std::vector<std::vector<Interval>>> result;
   const std::size_t elements = intervalSequenceNumElements(sequences);
   if (elements == 0) return result;
   if (maxPartitions == 0) throw poplibs_error("regions are split into no parts");
@@ -67,9 +68,9 @@ inline std::vector<std::vector<std::vector<poplar::Interval>>> splitRegions(
   std::size_t wanted = detail::part_size(elements, grain, maxPartitions, minElementsPerPartition);
   wanted = std::min<std::size_t>(wanted, std::max<std::size_t>(maxElementsPerPartition, grain));
   std::size_t room = 0;
-  for (const std::vector<poplar::Interval> &sequence : sequences) {
+  for (const std::vector<Interval> &sequence : sequences) {
     bool begun = false; /* whether the part has elements of this sequence */
-    for (const poplar::Interval &region : sequence) {
+    for (const Interval &region : sequence) {
       std::size_t at = region.begin();
       while (at < region.end()) {
         if (room == 0) {
@@ -81,7 +82,7 @@ inline std::vector<std::vector<std::vector<poplar::Interval>>> splitRegions(
         begun = true;
         const std::size_t size =
             std::min(std::min(region.end() - at, room), std::size_t(maxElementsPerRegion));
-        result.back().back().push_back(poplar::Interval(at, at + size));
+        result.back().back().push_back(Interval(at, at + size));
         at += size;
         room -= size;
       }
@@ -92,13 +93,14 @@ inline std::vector<std::vector<std::vector<poplar::Interval>>> splitRegions(
 }
 
 /* The same of one sequence of regions. */
-inline std::vector<std::vector<poplar::Interval>> splitRegions(
-    const std::vector<poplar::Interval> &regions, unsigned grainSize, unsigned maxPartitions,
-    unsigned minElementsPerPartition = 0, unsigned maxElementsPerPartition = UINT_MAX,
-    unsigned maxElementsPerRegion = UINT_MAX) {
-  std::vector<std::vector<poplar::Interval>> result;
-  for (const std::vector<std::vector<poplar::Interval>> &part :
-       splitRegions(std::vector<std::vector<poplar::Interval>>{regions}, grainSize, maxPartitions,
+inline std::vector<std::vector<Interval>> splitRegions(const std::vector<Interval> &regions,
+                                                       unsigned grainSize, unsigned maxPartitions,
+                                                       unsigned minElementsPerPartition = 0,
+                                                       unsigned maxElementsPerPartition = UINT_MAX,
+                                                       unsigned maxElementsPerRegion = UINT_MAX) {
+  std::vector<std::vector<Interval>> result;
+  for (const std::vector<std::vector<Interval>> &part :
+       splitRegions(std::vector<std::vector<Interval>>{regions}, grainSize, maxPartitions,
                     minElementsPerPartition, maxElementsPerPartition, maxElementsPerRegion)) {
     result.push_back(part.front());
   }
@@ -106,7 +108,7 @@ inline std::vector<std::vector<poplar::Interval>> splitRegions(
 }
 
 /* Splits a tile's regions, or sequences of them, between its workers. */
-template <class Regions = std::vector<poplar::Interval>>
+template <class Regions = std::vector<Interval>>
 auto splitRegionsBetweenWorkers(
     const poplar::Target &target, const Regions &regions, unsigned grainSize,
     unsigned minElementsPerPartition = 0, unsigned maxElementsPerPartition = UINT_MAX,
@@ -134,12 +136,11 @@ inline std::size_t flattenIndex(const std::vector<std::size_t> &shape,
 }
 
 /* A copy of the tensor, on the same tiles. */
-inline poplar::Tensor duplicate(
-    poplar::Graph &graph, const poplar::Tensor &tensor, poplar::program::Sequence &program,
-    const poplar::DebugContext &debug = {},
+inline Tensor duplicate(
+    Graph &graph, const Tensor &tensor, Sequence &program, const DebugContext &debug = {},
     poplar::TensorCloneMethod method = poplar::TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES) {
-  const poplar::Tensor result = graph.clone(tensor, debug, method);
-  program.add(poplar::program::Copy(tensor, result, false, debug));
+  const Tensor result = graph.clone(tensor, debug, method);
+  program.add(Copy(tensor, result, false, debug));
   return result;
 }
 

@@ -34,17 +34,23 @@ class _Failure(ctypes.Structure):
                 ("what", ctypes.c_char * 2048)]
 
 
+class _UserCall(ctypes.Structure):
+    """trm_poplar_user_call."""
+    _fields_ = [("level", ctypes.c_int32), ("api", ctypes.c_void_p), ("function", ctypes.c_void_p),
+                ("graph", ctypes.c_void_p), ("attributes", ctypes.c_char_p),
+                ("attributes_size", ctypes.c_uint64), ("debug_prefix", ctypes.c_char_p),
+                ("failure", _Failure)]
+
+
 class _MetadataCall(ctypes.Structure):
     """trm_poplar_metadata_call."""
-    _fields_ = [("size", ctypes.c_uint32), ("level", ctypes.c_int32), ("api", ctypes.c_void_p),
-                ("function", ctypes.c_void_p), ("num_inputs", ctypes.c_uint32),
+    _fields_ = [("user", _UserCall), ("num_inputs", ctypes.c_uint32),
                 *((name, ctypes.c_uint32) for name in (
                     "max_indices", "num_allocating", "num_replica_identical", "num_aliases")),
                 *((name, ctypes.POINTER(ctypes.c_int64)) for name in (
                     "allocating", "replica_identical", "alias_inputs", "alias_outputs")),
                 *((name, ctypes.c_bool) for name in (
-                    "is_elementwise", "is_stateless", "is_hashable")),
-                ("failure", _Failure)]
+                    "is_elementwise", "is_stateless", "is_hashable"))]
 
 
 @dataclasses.dataclass
@@ -122,18 +128,20 @@ def _poplar_metadata(library, op, num_inputs, level):
     if not hasattr(library, f"{op}_metadata"):
         return said
     room = 64  # for indices, which the engine asks for again
+    user = _UserCall(
+        level=level, function=ctypes.cast(getattr(library, f"{op}_metadata"), ctypes.c_void_p))
     call = _MetadataCall(
-        size=ctypes.sizeof(_MetadataCall), level=level, num_inputs=num_inputs, max_indices=room,
-        function=ctypes.cast(getattr(library, f"{op}_metadata"), ctypes.c_void_p),
+        user=user, num_inputs=num_inputs, max_indices=room,
         **{name: (ctypes.c_int64 * room)() for name in (
             "allocating", "replica_identical", "alias_inputs", "alias_outputs")})
     function = library.trm_poplar_metadata
     function.restype, function.argtypes = ctypes.c_int32, [ctypes.POINTER(_MetadataCall)]
     if function(ctypes.byref(call)):
-        what = call.failure.what.decode(errors="replace")
-        if call.failure.thrown == 1:
+        failure = call.user.failure
+        what = failure.what.decode(errors="replace")
+        if failure.thrown == 1:
             raise _error(_INTERNAL, "[Poplar][Build graph] "
-                                    f"{call.failure.type.decode(errors='replace')}: {what}")
+                                    f"{failure.type.decode(errors='replace')}: {what}")
         raise _error(_UNKNOWN, what)
     said.is_stateless, said.is_hashable = call.is_stateless, call.is_hashable
     return said
