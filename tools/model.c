@@ -33,21 +33,21 @@ void lowering_options_free(lowering_options *options) {
 
 /* ---- Python --------------------------------------------------------------------------------- */
 
-/* Finds Python: TREMULA_PYTHON, or the one beside this program, or the first python3 of PATH. */
+/* Finds Python: TREMULA_PYTHON, or the one beside this program, or the first python3 of PATH. A wheel
+ * for any system has the program in <environment>/lib/python3.N/site-packages/tremula.scripts. */
 static void find_python(char *path, size_t size) {
+  static const char *const places[] = {"python", "../../../../bin/python"};
   const char *chosen = getenv("TREMULA_PYTHON");
   if (chosen != NULL && *chosen != '\0') {
     snprintf(path, size, "%s", chosen);
     return;
   }
-  const ssize_t length = readlink("/proc/self/exe", path, size - 16);
-  if (length > 0) {
-    path[length] = '\0';
-    char *slash = strrchr(path, '/');
-    if (slash != NULL) {
-      strcpy(slash + 1, "python");
-      if (access(path, X_OK) == 0) return;
-    }
+  const ssize_t length = readlink("/proc/self/exe", path, size - 32);
+  path[length > 0 ? length : 0] = '\0';
+  char *slash = strrchr(path, '/');
+  for (size_t p = 0; slash != NULL && p < sizeof places / sizeof *places; ++p) {
+    strcpy(slash + 1, places[p]);
+    if (access(path, X_OK) == 0) return;
   }
   snprintf(path, size, "python3");
 }

@@ -18,6 +18,7 @@ tremula_builds=$(cd "$tremula_poplar/../../.." && pwd)/build
 for tremula_build in "${TREMULA_LIBRARY_DIR:-}" "$tremula_builds"/{release,wheel}/lib; do
   if [ ! -e "$tremula_libraries/libpoplar.a" ] && [ -e "$tremula_build/poplar/libpoplar.a" ]; then
     tremula_libraries=$tremula_build/poplar
+    export TREMULA_LIBRARY_DIR=$tremula_build # plain programs look there
   fi
 done
 export POPLAR_SDK_ENABLED=$tremula_poplar

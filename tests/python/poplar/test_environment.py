@@ -7,11 +7,22 @@ import sys
 
 import pytest
 import table
+from tremula import core
 from tremula.poplar import environment, paths
 
 PROJECT = pathlib.Path(__file__).parent / "project"
 VARIABLES = ["PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "CMAKE_PREFIX_PATH",
-             "POPLAR_SDK_ENABLED"]
+             "POPLAR_SDK_ENABLED", "TREMULA_LIBRARY_DIR"]
+PLAIN = """
+#include <poplar/IPUModel.hpp>
+int main() { return poplar::IPUModel().createDevice().getTarget().getNumIPUs() == 1 ? 0 : 1; }
+"""
+
+
+def _builds_are_found():
+    """Whether the libraries are where Tremula looks by itself."""
+    tree = paths.FOLDER.parents[2] / "build/release/lib"
+    return any((one / "libtremula.so.0").exists() for one in (tree, paths.FOLDER.parent / "lib"))
 
 
 def shell(command, folder, **variables):
@@ -27,8 +38,10 @@ def shell(command, folder, **variables):
 def test_both_ways_set_the_same(tmp_path, capsys):
     environment.main(["--env"])
     printed = capsys.readouterr().out
-    show = "; ".join(f'printf "%s\\n" "${one}"' for one in VARIABLES)
+    show = "; ".join(f'printf "%s\\n" "${{{one}:-}}"' for one in VARIABLES)
     clean = {name: value for name, value in os.environ.items() if name not in VARIABLES[1:]}
+    if not _builds_are_found():
+        clean["TREMULA_LIBRARY_DIR"] = os.environ["TREMULA_LIBRARY_DIR"]
     by_text = subprocess.run(["bash", "-euc", printed + show], env=clean, text=True,
                              capture_output=True, check=True).stdout
     by_file = subprocess.run(["bash", "-euc", f"source '{paths.FOLDER}/enable.sh'; {show}"],
@@ -38,6 +51,30 @@ def test_both_ways_set_the_same(tmp_path, capsys):
     assert str(paths.libraries()) in by_text and (paths.libraries() / "libpoplar.a").is_file()
     environment.main(["--prefix"])
     assert capsys.readouterr().out.strip() == str(paths.FOLDER)
+
+
+def test_the_python_of_a_wheel_for_any_system(tmp_path):
+    """auditwheel moves the program into site-packages: it finds the environment's Python there."""
+    program = tmp_path / "lib/python3.9/site-packages/tremula.scripts/tremula"
+    program.parent.mkdir(parents=True)
+    python = tmp_path / "bin/python"
+    python.parent.mkdir()
+    python.write_text('#!/bin/sh\necho "$@"\n')
+    python.chmod(0o755)
+    folder = os.environ.get("TREMULA_BIN_DIR") or os.path.dirname(shutil.which("tremula"))
+    shutil.copy(os.path.join(folder, "tremula"), program)
+    clean = {name: value for name, value in os.environ.items() if name != "TREMULA_PYTHON"}
+    clean["LD_LIBRARY_PATH"] = os.path.dirname(core.library_path())
+    printed = subprocess.run([program, "poplar", "--prefix"], text=True, capture_output=True,
+                             check=True, env=clean)
+    assert printed.stdout.split() == ["-m", "tremula.poplar.environment", "--prefix"]
+
+
+def test_a_plain_program_after_enable_alone(tmp_path):
+    (tmp_path / "plain.cpp").write_text(PLAIN)
+    forget = "unset TREMULA_LIBRARY_DIR" if _builds_are_found() else ":"
+    subprocess.run(["bash", "-euc", f"{forget}; source '{paths.FOLDER}/enable.sh'; "
+                    "g++ plain.cpp -o plain -lpoplar && ./plain"], cwd=tmp_path, check=True)
 
 
 def test_the_lines_of_a_makefile(tmp_path):
