@@ -33,8 +33,9 @@ void lowering_options_free(lowering_options *options) {
 
 /* ---- Python --------------------------------------------------------------------------------- */
 
-/* Finds Python: TREMULA_PYTHON, or the one beside this program, or the first python3 of PATH. A wheel
- * for any system has the program in <environment>/lib/python3.N/site-packages/tremula.scripts. */
+/* Finds Python: TREMULA_PYTHON, or the one beside this program, or the first python3 of PATH. A
+ * wheel for any system has the program in
+ * <environment>/lib/python3.N/site-packages/tremula.scripts. */
 static void find_python(char *path, size_t size) {
   static const char *const places[] = {"python", "../../../../bin/python"};
   const char *chosen = getenv("TREMULA_PYTHON");

@@ -93,7 +93,7 @@ typedef struct trm_poplar_program_parts {
   const char *text; /* a name or a title; may be NULL */
   trm_poplar_program *const *children;
   uint32_t num_children;
-  const int32_t *cases; /* of all children but the last */
+  const int32_t *cases; /* of all children but the last; NULL: 0, 1 ... */
 } trm_poplar_program_parts;
 
 /* A node of an expression; operands are nodes before it. */

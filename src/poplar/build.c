@@ -226,7 +226,7 @@ static trm_status make_graph(building *b, trm_error *error) {
     const size_t length = strcspn(paths, ",");
     const char *path = trm_arena_string(&b->arena, paths, length);
     CHECK_MEMORY(path, "a user op");
-    if (length > 0) TRY_OURS(trm_poplar_add_codelets(b->graph, path, NULL, &b->failure));
+    if (length > 0) TRY_OURS(trm_poplar_add_codelets(b->graph, path, NULL, NULL, &b->failure));
     paths += length + (paths[length] == ',');
   }
   return TRM_OK;

@@ -95,16 +95,6 @@ static trm_status load(trm_poplar_core *core, const char *path, trm_poplar_error
 
 /* ---- Sources -------------------------------------------------------------------------------- */
 
-/* Reads the last part of a file into a buffer, as a string. */
-static void read_tail(const char *path, char *buffer, size_t size) {
-  buffer[0] = '\0';
-  FILE *file = fopen(path, "rb");
-  if (file == NULL) return;
-  if (fseek(file, -(long)(size - 1), SEEK_END) != 0) (void)fseek(file, 0, SEEK_SET); /* shorter */
-  buffer[fread(buffer, 1, size - 1, file)] = '\0';
-  fclose(file);
-}
-
 /* Runs popc with its output in a file; *out_code is its exit status. */
 static trm_status run_popc(char *const *arguments, const char *log, int *out_code,
                            trm_poplar_error *error) {
@@ -150,9 +140,16 @@ static trm_status compile(const char *source, const char *options, const char *g
   free(words);
   TRY(status);
   if (code != 0) {
-    char tail[1600];
-    read_tail(log, tail, sizeof tail);
-    THROW(FILE, "popc could not compile the codelets %s: %s", source, tail);
+    char *said = NULL;
+    size_t size = 0;
+    trm_error inner;
+    const trm_status read = trm_read_file(log, "messages", &said, &size, &inner);
+    const size_t last = size < 1600 ? size : 1600;
+    trm_poplar_fail(error, TRM_INVALID_ARGUMENT, TRM_POPLAR_ERROR_FILE,
+                    "popc could not compile the codelets %s: %.*s", source, (int)last,
+                    read == TRM_OK ? said + size - last : "");
+    trm_free(said);
+    return TRM_INVALID_ARGUMENT;
   }
   return TRM_OK;
 }
@@ -194,9 +191,10 @@ static bool ends_with(const char *path, const char *end) {
   return length >= size && strcmp(path + length - size, end) == 0;
 }
 
-int32_t trm_poplar_add_codelets(trm_poplar_graph *graph, const char *path, const char *options,
-                                trm_poplar_error *error) {
+int32_t trm_poplar_add_codelets(trm_poplar_graph *graph, const char *path, const char *text,
+                                const char *options, trm_poplar_error *error) {
   trm_poplar_core *core = graph->core;
+  if (path == NULL) return load_in_folder(core, NULL, true, text, strlen(text), options, error);
   for (size_t l = 0; l < core->loaded.count; ++l) {
     if (strcmp(core->loaded.items[l], path) == 0) return TRM_OK;
   }
@@ -216,11 +214,6 @@ int32_t trm_poplar_add_codelets(trm_poplar_graph *graph, const char *path, const
                              : load_in_folder(core, path, true, NULL, 0, options, error));
   ++core->loaded.count;
   return TRM_OK;
-}
-
-int32_t trm_poplar_add_codelets_text(trm_poplar_graph *graph, const char *text, const char *options,
-                                     trm_poplar_error *error) {
-  return load_in_folder(graph->core, NULL, true, text, strlen(text), options, error);
 }
 
 trm_status trm_poplar_load_codelets(trm_poplar_core *core, const char *bytes, size_t size,

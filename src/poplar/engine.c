@@ -82,26 +82,17 @@ static trm_status choose_program(trm_poplar_graph *graph, trm_poplar_program *co
                                  trm_poplar_program **out_program, trm_poplar_error *error) {
   const trm_poplar_core *core = graph->core;
   const size_t all = count + core->streams.count;
-  int32_t *cases = trm_allocate_zeroed(all + 1, sizeof *cases);
   trm_poplar_program **chosen = trm_allocate_zeroed(all + 1, sizeof *chosen);
-  trm_status status = TRM_RESOURCE_EXHAUSTED;
-  if (cases == NULL || chosen == NULL) {
-    trm_poplar_fail(error, status, TRM_POPLAR_ERROR, "out of memory while allocating an engine");
-  } else {
-    for (size_t c = 0; c < all; ++c) {
-      cases[c] = (int32_t)c;
-      chosen[c] = c < count ? programs[c] : core->streams.items[c - count].access;
-    }
-    const trm_poplar_program_parts parts = {.tensors = {control},
-                                            .children = chosen,
-                                            .num_children = (uint32_t)all + 1,
-                                            .cases = cases};
-    status =
-        (trm_status)trm_poplar_program_make(graph, TRM_POPLAR_SWITCH, &parts, out_program, error);
+  if (chosen == NULL) THROW_NO_MEMORY("an engine");
+  for (size_t c = 0; c < all; ++c) {
+    chosen[c] = c < count ? programs[c] : core->streams.items[c - count].access;
   }
-  trm_free(cases);
+  const trm_poplar_program_parts parts = {
+      .tensors = {control}, .children = chosen, .num_children = (uint32_t)all + 1};
+  const int32_t status =
+      trm_poplar_program_make(graph, TRM_POPLAR_SWITCH, &parts, out_program, error);
   trm_free(chosen);
-  return status;
+  return (trm_status)status;
 }
 
 static trm_status make(trm_poplar_engine *engine, trm_poplar_saved *of, trm_poplar_error *error) {
@@ -178,59 +169,44 @@ void trm_poplar_engine_release(trm_poplar_engine *engine) {
   trm_free(engine);
 }
 
-int32_t trm_poplar_engine_stream(const trm_poplar_engine *engine, const char *handle,
-                                 uint64_t *out_bytes, bool *out_to_device,
-                                 trm_poplar_error *error) {
-  const trm_poplar_core *core = engine->plan->graph->core;
-  const size_t stream = find_stream(core, handle);
-  if (stream >= engine->num_streams) THROW_POPLAR("the engine has no stream '%s'", handle);
-  const trm_poplar_tensor *elements = core->streams.items[stream].elements;
-  *out_bytes = elements->elements * trm_poplar_size(elements);
-  *out_to_device = core->streams.items[stream].to_device;
-  return TRM_OK;
-}
-
 int32_t trm_poplar_engine_connect(trm_poplar_engine *engine, const char *handle,
                                   trm_poplar_host_function function, void *user,
-                                  void (*release)(void *user), trm_poplar_error *error) {
-  const size_t stream = find_stream(engine->plan->graph->core, handle);
+                                  void (*release)(void *user), uint64_t *out_bytes,
+                                  bool *out_to_device, trm_poplar_error *error) {
+  const trm_poplar_core *core = engine->plan->graph->core;
+  const size_t stream = find_stream(core, handle);
   if (stream >= engine->num_streams) {
     if (release != NULL) release(user);
     THROW_POPLAR("the engine has no stream '%s'", handle);
   }
+  *out_bytes = trm_poplar_bytes(core->streams.items[stream].elements);
+  *out_to_device = core->streams.items[stream].to_device;
   disconnect(&engine->connections[stream]);
   engine->connections[stream] = (connection){function, user, release};
   return TRM_OK;
 }
 
-static trm_status run(trm_poplar_engine *engine, int32_t number, trm_poplar_error *error) {
+int32_t trm_poplar_engine_run(trm_poplar_engine *engine, uint32_t program, const char *handle,
+                              trm_poplar_error *error) {
+  const trm_poplar_core *core = engine->plan->graph->core;
+  const size_t stream = handle == NULL ? 0 : find_stream(core, handle);
+  if (handle == NULL && program >= engine->num_programs) {
+    THROW_POPLAR("the engine has %u programs, and none of number %u", engine->num_programs,
+                 program);
+  }
+  if (handle != NULL &&
+      (stream >= engine->num_streams || core->streams.items[stream].access == NULL)) {
+    THROW_POPLAR("the engine has no host read or host write '%s'", handle);
+  }
+  if (handle == NULL) ++engine->runs[program];
+  const int32_t number = (int32_t)(handle == NULL ? program : engine->num_programs + stream);
   trm_error inner;
   const void *operands[] = {&number};
   const trm_kernel_call call = {.operands = operands, .persistent = engine->block};
   const unsigned mode = trm_float_mode_set();
   const trm_status status = trm_poplar_run_plan(engine->plan, &call, &inner);
   trm_float_mode_restore(mode);
-  return status == TRM_OK ? TRM_OK : trm_poplar_pass(error, &inner);
-}
-
-int32_t trm_poplar_engine_run(trm_poplar_engine *engine, uint32_t program,
-                              trm_poplar_error *error) {
-  if (program >= engine->num_programs) {
-    THROW_POPLAR("the engine has %u programs, and none of number %u", engine->num_programs,
-                 program);
-  }
-  ++engine->runs[program];
-  return run(engine, (int32_t)program, error);
-}
-
-int32_t trm_poplar_engine_access(trm_poplar_engine *engine, const char *handle,
-                                 trm_poplar_error *error) {
-  const trm_poplar_core *core = engine->plan->graph->core;
-  const size_t stream = find_stream(core, handle);
-  if (stream >= engine->num_streams || core->streams.items[stream].access == NULL) {
-    THROW_POPLAR("the engine has no host read or host write '%s'", handle);
-  }
-  return run(engine, (int32_t)(engine->num_programs + stream), error);
+  return (int32_t)(status == TRM_OK ? status : trm_poplar_pass(error, &inner));
 }
 
 int32_t trm_poplar_engine_profile(trm_poplar_engine *engine, bool steps, bool variables,

@@ -103,9 +103,8 @@ static uint64_t cycles_of(estimate *e, const trm_poplar_vertex *vertex, uint64_t
   uint64_t cycles;
   if (trm_poplar_estimate_vertex(e->core, vertex, &cycles, out_flops)) return cycles;
   uint64_t elements = 0;
-  for (size_t b = 0; b < vertex->bindings.count; ++b) {
-    const trm_poplar_tensor *tensor = vertex->bindings.items[b].tensor;
-    if (tensor != NULL && tensor->elements > elements) elements = tensor->elements;
+  VECTOR_EACH(const trm_poplar_binding, one, vertex->bindings) {
+    if (one->tensor != NULL && one->tensor->elements > elements) elements = one->tensor->elements;
   }
   ++e->unknown;
   return DEFAULT_CALL + DEFAULT_ELEMENT * elements;
@@ -122,7 +121,7 @@ static void count_vertex(trm_phase *phase, const trm_codelet_vertex *codelet, tr
   uint32_t g = 0;
   while (g < phase->num_groups && strcmp(phase->groups[g].codelet, codelet->name) != 0) ++g;
   if (g == phase->num_groups && g < TRM_MAX_VERTEX_GROUPS) {
-    const char *name = trm_arena_string(arena, codelet->name, strlen(codelet->name));
+    const char *name = trm_arena_format(arena, "%s", codelet->name);
     phase->groups[g] = (trm_vertex_group){.codelet = name != NULL ? name : "custom",
                                           .state_bytes = state_bytes(codelet),
                                           .code_bytes = codelet->code_bytes};
@@ -177,7 +176,7 @@ static trm_status add_set(estimate *e, uint64_t number, trm_error *error) {
   const char *prefix = e->request->instruction->name, *name = set->name;
   const size_t length = strlen(prefix);
   if (strncmp(name, prefix, length) == 0 && name[length] == '/') name += length + 1;
-  name = trm_arena_string(e->cost->arena, name, strlen(name));
+  name = trm_arena_format(e->cost->arena, "%s", name);
   CHECK_MEMORY(name, "a cost");
   trm_phase phase = {.kind = TRM_PHASE_COMPUTE, .name = name, .repeats = e->repeats};
   move_edges(e, set, false, &phase.edges);
@@ -204,11 +203,12 @@ static trm_status add_step(estimate *e, const trm_poplar_program *program, trm_e
   TRY(trm_program_create_for_executable(step->executable, e->request->target, NULL, &inner, error));
   (void)trm_program_get_totals(inner, &totals);
   trm_program_free(inner);
-  const char *full = strrchr(step->name, '/');
-  full = full == NULL ? step->name : full + 1;
-  if (*full == '\0') full = trm_executable_name(step->executable);
-  const char *name = trm_arena_string(e->cost->arena, full, strlen(full));
-  CHECK_MEMORY(name, "a cost");
+  const char *codelet =
+      trm_arena_format(e->cost->arena, "%s", trm_executable_name(step->executable));
+  const char *last = strrchr(step->name, '/');
+  last = last == NULL ? step->name : last + 1;
+  const char *name = *last == '\0' ? codelet : trm_arena_format(e->cost->arena, "%s", last);
+  if (name == NULL || codelet == NULL) FAIL_NO_MEMORY("a cost");
   const trm_phase exchange = {.kind = TRM_PHASE_EXCHANGE,
                               .name = name,
                               .repeats = e->repeats,
@@ -223,12 +223,8 @@ static trm_status add_step(estimate *e, const trm_poplar_program *program, trm_e
                        .active_tiles = e->tiles,
                        .num_groups = 1};
   compute.cycles_mean = (double)compute.cycles * totals.tile_balance;
-  compute.groups[0] = (trm_vertex_group){.codelet = trm_executable_name(step->executable),
-                                         .count = totals.num_vertices,
-                                         .cycles = compute.cycles};
-  compute.groups[0].codelet = trm_arena_string(e->cost->arena, compute.groups[0].codelet,
-                                               strlen(compute.groups[0].codelet));
-  CHECK_MEMORY(compute.groups[0].codelet, "a cost");
+  compute.groups[0] = (trm_vertex_group){
+      .codelet = codelet, .count = totals.num_vertices, .cycles = compute.cycles};
   if (exchange.cycles > 0) TRY(trm_tile_cost_add(e->cost, &exchange, error));
   return trm_tile_cost_add(e->cost, &compute, error);
 }
@@ -279,15 +275,13 @@ static void add_memory(estimate *e) {
 
 static trm_status write_note(estimate *e, trm_error *error) {
   if (e->unknown == 0 && !e->has_open_loop && !e->has_branches) return TRM_OK;
-  char vertices[160] = "";
-  if (e->unknown > 0) {
-    snprintf(vertices, sizeof vertices,
-             " %llu vertices have no estimate: each counts as %d cycles and %d for each element of "
-             "its largest edge;",
-             (unsigned long long)e->unknown, DEFAULT_CALL, DEFAULT_ELEMENT);
-  }
+  char vertices[160];
+  snprintf(vertices, sizeof vertices,
+           " %llu vertices have no estimate: each counts as %d cycles and %d for each element of "
+           "its largest edge;",
+           (unsigned long long)e->unknown, DEFAULT_CALL, DEFAULT_ELEMENT);
   e->cost->note =
-      trm_arena_format(e->cost->arena, "%s%s%s", vertices,
+      trm_arena_format(e->cost->arena, "%s%s%s", e->unknown > 0 ? vertices : "",
                        e->has_open_loop ? " a loop whose end is computed counts once;" : "",
                        e->has_branches ? " all branches of a condition are counted;" : "");
   CHECK_MEMORY(e->cost->note, "a cost");

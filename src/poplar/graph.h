@@ -166,6 +166,22 @@ bool trm_poplar_estimate_vertex(const trm_poplar_core *core, const trm_poplar_ve
 trm_status trm_poplar_check_vertex(const trm_poplar_core *core, const trm_poplar_vertex *vertex,
                                    trm_poplar_error *error);
 
+/* program.c. Programs are trees, as Poplar's program classes make them. A program that others refer
+ * to does not change, so trees share parts. */
+struct trm_poplar_program {
+  uint32_t references;
+  trm_poplar_program_kind kind;
+  trm_poplar_tensor *tensors[2];
+  VECTOR(trm_poplar_program *) children; /* NULL: nothing */
+  VECTOR(int32_t) cases;
+  uint64_t number;
+  char *text; /* a name or a title */
+};
+
+/* Adds the library step `number` to a sequence. */
+trm_status trm_poplar_add_step(trm_poplar_program **sequence, uint64_t number, const char *name,
+                               trm_poplar_error *error);
+
 /* convert.c. Converts `count` elements from one type to another; from_count 1 fills. */
 trm_status trm_poplar_convert(int32_t to, void *target, uint64_t count, int32_t from,
                               const void *source, uint64_t from_count, trm_poplar_error *error);

@@ -13,6 +13,18 @@ trm_value trm_poplar_parameter(trm_builder *builder, int64_t number,
   return trm_build_parameter(builder, number, type, NULL);
 }
 
+trm_value trm_poplar_scaled(trm_builder *builder, trm_value value, int64_t number,
+                            const trm_poplar_tensor *scale, trm_dtype dtype) {
+  const trm_axes none = {NULL, 0};
+  trm_tensor_info info = {.rank = 0};
+  (void)trm_builder_value_info(builder, value, &info);
+  trm_value factor = trm_poplar_parameter(builder, number, scale);
+  factor = trm_build_convert(builder, trm_build_reshape(builder, factor, none), dtype);
+  factor = trm_build_broadcast(builder, factor, (trm_axes){info.dims, info.rank}, none);
+  if (info.dtype != dtype) value = trm_build_convert(builder, value, dtype);
+  return trm_build_binary(builder, "multiply", value, factor);
+}
+
 trm_status trm_poplar_step_begin(const char *name, trm_builder **out_builder,
                                  trm_poplar_error *error) {
   trm_error inner;
@@ -33,20 +45,20 @@ trm_status trm_poplar_step_finish(trm_poplar_graph *graph, trm_builder *builder,
   const trm_status built = trm_builder_build(builder, root, &module, &inner);
   trm_builder_free(builder);
   if (built != TRM_OK || !is_known) return trm_poplar_pass(error, &inner);
-  if (*result != NULL) {
-    return trm_poplar_step_add(graph, module, operands, num_operands, *result, name, sequence,
-                               error);
+  trm_poplar_tensor *made = *result;
+  trm_status status = TRM_OK;
+  if (made == NULL) {
+    status =
+        (trm_status)trm_poplar_add_variable(graph, (int32_t)info.dtype, dims, (uint32_t)info.rank,
+                                            TRM_POPLAR_PLACE_LINEAR, name, &made, error);
   }
-  trm_poplar_tensor *made;
-  trm_status status = trm_poplar_add_variable(graph, (int32_t)info.dtype, dims, (uint32_t)info.rank,
-                                              TRM_POPLAR_PLACE_LINEAR, name, &made, error);
-  if (status != TRM_OK) {
-    trm_module_free(module);
-    return status;
+  if (status == TRM_OK) {
+    status =
+        trm_poplar_step_add(graph, module, operands, num_operands, made, name, sequence, error);
   }
-  status = trm_poplar_step_add(graph, module, operands, num_operands, made, name, sequence, error);
+  trm_module_free(module);
   if (status == TRM_OK) *result = made;
-  else trm_poplar_tensor_release(made);
+  else if (*result == NULL) trm_poplar_tensor_release(made);
   return status;
 }
 
@@ -102,13 +114,10 @@ static trm_status check_reduction(const trm_poplar_tensor *operand, const uint32
   if (reduction < 0 || (size_t)reduction >= sizeof reductions / sizeof *reductions) {
     THROW(LIBRARY, "popops::Operation %d is no reduction that Tremula has", reduction);
   }
-  uint32_t seen = 0;
-  for (uint32_t i = 0; i < num_dims; ++i) {
-    if (dims[i] >= operand->rank || (seen >> dims[i] & 1) != 0) {
-      THROW(LIBRARY, "a reduction over dimension %u of a tensor of rank %u", dims[i],
-            operand->rank);
-    }
-    seen |= (uint32_t)1 << dims[i];
+  const uint32_t wrong = trm_poplar_first_wrong(dims, num_dims, operand->rank);
+  if (wrong < num_dims) {
+    THROW(LIBRARY, "a reduction over dimension %u of a tensor of rank %u", dims[wrong],
+          operand->rank);
   }
   return TRM_OK;
 }
@@ -125,19 +134,7 @@ static trm_value reduce(trm_builder *b, const trm_poplar_tensor *operand, int32_
   const trm_function combine = trm_builder_scalar_function(b, opcode, type);
   const trm_value first = trm_build_scalar(b, type, reductions[reduction].first);
   trm_value root = trm_build_reduce(b, x, first, axes, combine);
-  if (scale != NULL) {
-    int64_t kept[TRM_MAX_RANK];
-    int32_t count = 0;
-    for (uint32_t d = 0; d < operand->rank; ++d) {
-      bool is_reduced = false;
-      for (int32_t i = 0; i < axes.count; ++i) is_reduced |= axes.items[i] == (int64_t)d;
-      if (!is_reduced) kept[count++] = (int64_t)operand->dims[d];
-    }
-    trm_value factor = trm_build_reshape(b, trm_poplar_parameter(b, 1, scale), (trm_axes){NULL, 0});
-    factor = trm_build_convert(b, factor, type);
-    factor = trm_build_broadcast(b, factor, (trm_axes){kept, count}, (trm_axes){NULL, 0});
-    root = trm_build_binary(b, "multiply", root, factor);
-  }
+  if (scale != NULL) root = trm_poplar_scaled(b, root, 1, scale, type);
   return (trm_dtype)dtype == type ? root : trm_build_convert(b, root, (trm_dtype)dtype);
 }
 

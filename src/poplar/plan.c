@@ -231,18 +231,6 @@ static trm_status make(trm_poplar_plan *plan, trm_poplar_error *error) {
   return TRM_OK;
 }
 
-static trm_status keep(trm_arena *arena, trm_poplar_tensor *const *tensors, uint32_t count,
-                       trm_poplar_tensor ***out_tensors, trm_poplar_error *error) {
-  trm_poplar_tensor **own = ARENA_NEW(arena, trm_poplar_tensor *, count + 1u);
-  if (own == NULL) THROW_NO_MEMORY("a plan");
-  for (uint32_t i = 0; i < count; ++i) {
-    own[i] = tensors[i];
-    trm_poplar_tensor_retain(own[i]);
-  }
-  *out_tensors = own;
-  return TRM_OK;
-}
-
 trm_status trm_poplar_plan_create(trm_poplar_graph *graph, trm_poplar_program *program,
                                   trm_poplar_tensor *const *inputs, uint32_t num_inputs,
                                   trm_poplar_tensor *const *outputs, uint32_t num_outputs,
@@ -254,15 +242,15 @@ trm_status trm_poplar_plan_create(trm_poplar_graph *graph, trm_poplar_program *p
   trm_poplar_graph_retain(graph);
   trm_poplar_program_retain(program);
   pthread_mutex_init(&plan->lock, NULL);
-  trm_status status = keep(&plan->arena, inputs, num_inputs, &plan->inputs, error);
-  if (status == TRM_OK) {
-    plan->num_inputs = num_inputs;
-    status = keep(&plan->arena, outputs, num_outputs, &plan->outputs, error);
+  plan->inputs = ARENA_NEW(&plan->arena, trm_poplar_tensor *, num_inputs + num_outputs + 1u);
+  for (uint32_t i = 0; plan->inputs != NULL && i < num_inputs + num_outputs; ++i) {
+    plan->inputs[i] = i < num_inputs ? inputs[i] : outputs[i - num_inputs];
+    trm_poplar_tensor_retain(plan->inputs[i]);
   }
-  if (status == TRM_OK) {
-    plan->num_outputs = num_outputs;
-    status = make(plan, error);
-  }
+  plan->outputs = plan->inputs + num_inputs;
+  plan->num_inputs = num_inputs;
+  plan->num_outputs = num_outputs;
+  const trm_status status = plan->inputs == NULL ? NO_MEMORY("a plan") : make(plan, error);
   if (status == TRM_OK) *out_plan = plan;
   else trm_poplar_plan_free(plan);
   return status;
@@ -276,8 +264,9 @@ void trm_poplar_plan_free(trm_poplar_plan *plan) {
     }
     VECTOR_FREE(&plan->pools[s].free);
   }
-  for (uint32_t i = 0; i < plan->num_inputs; ++i) trm_poplar_tensor_release(plan->inputs[i]);
-  for (uint32_t o = 0; o < plan->num_outputs; ++o) trm_poplar_tensor_release(plan->outputs[o]);
+  for (uint32_t i = 0; plan->inputs != NULL && i < plan->num_inputs + plan->num_outputs; ++i) {
+    trm_poplar_tensor_release(plan->inputs[i]);
+  }
   VECTOR_FREE(&plan->operations);
   VECTOR_FREE(&plan->moves);
   VECTOR_FREE(&plan->segments);

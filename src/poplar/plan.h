@@ -17,7 +17,6 @@
 #include <pthread.h>
 
 #include "host/ops/kernel.h"
-#include "poplar/program.h"
 #include "poplar/step.h"
 
 /* The block begins with a word that is not zero once it is filled. */
@@ -103,7 +102,7 @@ typedef struct trm_poplar_plan {
   trm_poplar_graph *graph;
   trm_poplar_program *program;
   uint32_t num_inputs, num_outputs;
-  trm_poplar_tensor **inputs, **outputs;
+  trm_poplar_tensor **inputs, **outputs; /* one array */
   trm_poplar_port *input_ports, *output_ports;
   VECTOR(trm_poplar_operation) operations;
   VECTOR(trm_poplar_move) moves;

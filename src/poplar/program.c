@@ -1,5 +1,5 @@
-/* Owns: programs (program.h). */
-#include "poplar/program.h"
+/* Owns: programs. */
+#include "poplar/graph.h"
 
 #include <string.h>
 
@@ -42,8 +42,9 @@ static trm_status fill(trm_poplar_program *program, const trm_poplar_program_par
   for (uint32_t c = 0; c < parts->num_children; ++c) {
     TRY(add_child(program, parts->children[c], error));
   }
-  for (uint32_t c = 0; parts->cases != NULL && c + 1 < parts->num_children; ++c) {
-    if (!VECTOR_PUSH(&program->cases, parts->cases[c])) THROW_NO_MEMORY("a program");
+  for (uint32_t c = 0; program->kind == TRM_POPLAR_SWITCH && c + 1 < parts->num_children; ++c) {
+    const int32_t number = parts->cases != NULL ? parts->cases[c] : (int32_t)c;
+    if (!VECTOR_PUSH(&program->cases, number)) THROW_NO_MEMORY("a program");
   }
   return TRM_OK;
 }

@@ -55,6 +55,12 @@ static void bytes(archive *a, void *place, size_t size) {
 }
 #define VALUE(a, place) bytes(a, &(place), sizeof(place))
 
+/* Whether something is there, when it is written. */
+static bool flag(archive *a, bool is_there) {
+  VALUE(a, is_there);
+  return is_there && a->status == TRM_OK;
+}
+
 /* Memory of zeros for what is read. */
 static void *room(archive *a, size_t count, size_t size) {
   void *made = has(a, count) ? trm_allocate_zeroed(count + 1, size) : NULL;
@@ -101,9 +107,7 @@ static void name(archive *a, const char **place) {
 static void tensor(archive *a, trm_poplar_tensor **place) {
   trm_poplar_tensor shape = {0};
   if (*place != NULL) shape = **place;
-  bool is_there = *place != NULL;
-  VALUE(a, is_there);
-  if (!is_there) return;
+  if (!flag(a, *place != NULL)) return;
   VALUE(a, shape.dtype);
   VALUE(a, shape.rank);
   VALUE(a, shape.dims);
@@ -119,9 +123,7 @@ static void tensor(archive *a, trm_poplar_tensor **place) {
 
 /* A program that several others have is written for each, as a plan has its operations. */
 static void program(archive *a, trm_poplar_program **place) {
-  bool is_there = *place != NULL;
-  VALUE(a, is_there);
-  if (!is_there || a->status != TRM_OK) return;
+  if (!flag(a, *place != NULL)) return;
   if (a->reads) *place = room(a, 1, sizeof **place);
   trm_poplar_program *one = *place;
   if (one == NULL) return;
@@ -144,10 +146,8 @@ static void variable(archive *a, trm_poplar_variable *one) {
   VALUE(a, one->elements);
   VALUE(a, one->is_constant);
   VALUES(a, one->places);
-  bool is_set = one->initial != NULL;
   size_t size = (size_t)one->elements * trm_dtype_size(one->dtype);
-  VALUE(a, is_set);
-  if (is_set) block(a, &one->initial, &size);
+  if (flag(a, one->initial != NULL)) block(a, &one->initial, &size);
 }
 
 /* The machine code: loaded where a graph is read. */
@@ -166,9 +166,7 @@ static void binding(archive *a, const trm_codelet_vertex *codelet, trm_poplar_bi
   VALUE(a, one->index);
   VALUE(a, one->count);
   tensor(a, &one->tensor);
-  bool has_data = one->data != NULL;
-  VALUE(a, has_data);
-  if (!has_data || a->status != TRM_OK) return;
+  if (!flag(a, one->data != NULL)) return;
   const trm_codelet_field *field = &codelet->fields[one->field];
   size_t size = one->count * trm_dtype_size((trm_dtype)field->dtype) * field->width;
   block(a, &one->data, &size);

@@ -3,7 +3,7 @@
 #ifndef TREMULA_POPLAR_SAVE_H_
 #define TREMULA_POPLAR_SAVE_H_
 
-#include "poplar/program.h"
+#include "poplar/graph.h"
 
 /* What an engine is made of. */
 typedef struct trm_poplar_saved {

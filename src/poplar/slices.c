@@ -28,14 +28,12 @@ static trm_status describe(slicing *s, const uint32_t *dims, const uint64_t *siz
   }
   for (uint32_t d = 0; d < table->rank; ++d) s->shape[d] = (int64_t)table->dims[d];
   if (s->group > 0) s->shape[0] = 1;
-  uint32_t seen = 0;
+  const uint32_t wrong = trm_poplar_first_wrong(dims, s->num_dims, s->rank);
   for (uint32_t i = 0; i < s->num_dims; ++i) {
-    if (dims[i] >= s->rank || (seen >> dims[i] & 1) != 0 ||
-        sizes[i] > table->dims[dims[i] + s->group]) {
+    if (i == wrong || sizes[i] > table->dims[dims[i] + s->group]) {
       THROW(LIBRARY, "slices of %llu in dimension %u of %s", (unsigned long long)sizes[i], dims[i],
             SHAPE_TEXT(table));
     }
-    seen |= (uint32_t)1 << dims[i];
     s->dims[i] = dims[i] + s->group;
     s->shape[s->dims[i]] = (int64_t)sizes[i];
   }
@@ -66,20 +64,6 @@ int32_t trm_poplar_step_multi_slice(trm_poplar_graph *graph, const trm_poplar_te
   const trm_poplar_tensor *operands[] = {table, indices};
   *out_tensor = NULL;
   return trm_poplar_step_finish(graph, b, root, operands, 2, out_tensor, name, sequence, error);
-}
-
-/* The slices, multiplied by the scale in the scale's type. */
-static trm_value scaled(trm_builder *b, trm_value slices, const trm_poplar_tensor *of,
-                        const trm_poplar_tensor *scale) {
-  int64_t shape[TRM_MAX_RANK];
-  for (uint32_t d = 0; d < of->rank; ++d) shape[d] = (int64_t)of->dims[d];
-  trm_value factor = trm_build_reshape(b, trm_poplar_parameter(b, 3, scale), (trm_axes){NULL, 0});
-  factor =
-      trm_build_broadcast(b, factor, (trm_axes){shape, (int32_t)of->rank}, (trm_axes){NULL, 0});
-  if (scale->dtype == of->dtype) return trm_build_binary(b, "multiply", slices, factor);
-  slices = trm_build_convert(b, slices, scale->dtype);
-  slices = trm_build_binary(b, "multiply", slices, factor);
-  return trm_build_convert(b, slices, of->dtype);
 }
 
 /* The function (old, new) -> new. */
@@ -135,8 +119,11 @@ int32_t trm_poplar_step_multi_update(trm_poplar_graph *graph, const trm_poplar_t
   const trm_value into = trm_poplar_parameter(b, 0, table),
                   at = trm_poplar_parameter(b, 1, indices);
   trm_value from = trm_poplar_parameter(b, 2, slices);
-  if (scale != NULL) from = scaled(b, from, slices, scale);
   const trm_dtype dtype = table->dtype;
+  if (scale != NULL) {
+    from = trm_poplar_scaled(b, from, 3, scale, scale->dtype);
+    if (scale->dtype != dtype) from = trm_build_convert(b, from, dtype);
+  }
   const trm_function combine = update == TRM_POPLAR_UPDATE_SET
                                    ? replaces(b, dtype)
                                    : trm_builder_scalar_function(b, opcodes[update], dtype);

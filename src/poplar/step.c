@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "compile/executable.h"
-#include "poplar/program.h"
 
 /* ---- Making --------------------------------------------------------------------------------- */
 
@@ -40,7 +39,6 @@ trm_status trm_poplar_step_add(trm_poplar_graph *graph, trm_module *module,
   }
   if (step == NULL || step->name == NULL || step->operands == NULL) {
     trm_poplar_step_free(step);
-    trm_module_free(module);
     THROW_NO_MEMORY("a library step");
   }
   for (uint32_t o = 0; o < num_operands; ++o) {
@@ -52,7 +50,6 @@ trm_status trm_poplar_step_add(trm_poplar_graph *graph, trm_module *module,
   trm_poplar_tensor_retain(result);
   const trm_option options[] = {{"casts", "wrap"}};
   trm_status compiled = trm_compile(module, options, 1, &step->executable, &inner);
-  trm_module_free(module);
   if (compiled == TRM_OK) compiled = trm_poplar_step_for_cpu(&step->executable, &inner);
   if (compiled != TRM_OK || !VECTOR_PUSH(&core->steps, step)) {
     trm_poplar_step_free(step);

@@ -19,7 +19,7 @@ void trm_poplar_step_free(trm_poplar_step *step);
 /* Makes an executable one for the CPU, where the operands and the result of a step are. On failure
  * it is NULL. */
 trm_status trm_poplar_step_for_cpu(trm_executable **executable, trm_error *error);
-/* Makes a step of a module, which it frees, and adds it to a sequence. */
+/* Makes a step of a module, and adds it to a sequence. */
 trm_status trm_poplar_step_add(trm_poplar_graph *graph, trm_module *module,
                                const trm_poplar_tensor *const *operands, uint32_t num_operands,
                                trm_poplar_tensor *result, const char *name,
@@ -28,6 +28,9 @@ trm_status trm_poplar_step_add(trm_poplar_graph *graph, trm_module *module,
 /* library.c. A parameter of a builder's module for a tensor. */
 trm_value trm_poplar_parameter(trm_builder *builder, int64_t number,
                                const trm_poplar_tensor *tensor);
+/* A value times a scale, the parameter `number`, in a type. */
+trm_value trm_poplar_scaled(trm_builder *builder, trm_value value, int64_t number,
+                            const trm_poplar_tensor *scale, trm_dtype dtype);
 /* Begins a module. trm_poplar_step_finish frees the builder. */
 trm_status trm_poplar_step_begin(const char *name, trm_builder **out_builder,
                                  trm_poplar_error *error);

@@ -1,24 +1,9 @@
 /* Owns: views of tensors (views.h). */
 #include "poplar/views.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-trm_status trm_poplar_fail(trm_poplar_error *error, trm_status status, trm_poplar_error_kind kind,
-                           const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  error->kind = kind;
-  vsnprintf(error->what, sizeof error->what, format, arguments);
-  va_end(arguments);
-  return status;
-}
-
-trm_status trm_poplar_pass(trm_poplar_error *error, const trm_error *inner) {
-  return trm_poplar_fail(error, inner->status, TRM_POPLAR_ERROR, "%s", inner->message);
-}
 
 const char *trm_poplar_dims_text(const uint64_t *dims, uint32_t rank, char *buffer, size_t size) {
   size_t used = (size_t)snprintf(buffer, size, "[");
@@ -153,10 +138,11 @@ static trm_status finish(list *l, int32_t dtype, const uint64_t *dims, uint32_t 
 trm_status trm_poplar_tensor_of(uint32_t variable, int32_t dtype, const uint64_t *dims,
                                 uint32_t rank, trm_poplar_tensor **out_tensor,
                                 trm_poplar_error *error) {
-  uint64_t elements;
-  TRY(check_dims(dims, rank, &elements, error));
-  const trm_poplar_run run = {variable, 0, 0, elements, 1};
-  return trm_poplar_tensor_make(dtype, dims, rank, &run, elements > 0, out_tensor, error);
+  const trm_poplar_run run = {variable, 0, 0, 0, 1};
+  TRY(trm_poplar_tensor_make(dtype, dims, rank, &run, 1, out_tensor, error));
+  (*out_tensor)->runs->length = (*out_tensor)->elements;
+  (*out_tensor)->num_runs = (*out_tensor)->elements > 0;
+  return TRM_OK;
 }
 
 void trm_poplar_tensor_retain(trm_poplar_tensor *tensor) {
@@ -271,24 +257,20 @@ static void append_strided(list *l, const trm_poplar_tensor *tensor, uint64_t be
   }
 }
 
-static trm_status check_permutation(const trm_poplar_tensor *tensor, const uint32_t *permutation,
-                                    uint32_t rank, trm_poplar_error *error) {
-  uint32_t seen = 0;
-  bool fits = rank == tensor->rank;
-  for (uint32_t d = 0; d < rank && fits; ++d) {
-    fits = permutation[d] < rank && (seen >> permutation[d] & 1) == 0;
-    if (fits) seen |= (uint32_t)1 << permutation[d];
+uint32_t trm_poplar_first_wrong(const uint32_t *numbers, uint32_t count, uint32_t limit) {
+  uint32_t seen = 0, i = 0;
+  for (; i < count && numbers[i] < limit && (seen >> numbers[i] & 1) == 0; ++i) {
+    seen |= (uint32_t)1 << numbers[i];
   }
-  if (!fits) {
-    THROW_POPLAR("dimShuffle needs each of the %u dimensions of its tensor once", tensor->rank);
-  }
-  return TRM_OK;
+  return i;
 }
 
 int32_t trm_poplar_tensor_dim_shuffle(const trm_poplar_tensor *tensor, const uint32_t *permutation,
                                       uint32_t rank, trm_poplar_tensor **out_tensor,
                                       trm_poplar_error *error) {
-  TRY(check_permutation(tensor, permutation, rank, error));
+  if (rank != tensor->rank || trm_poplar_first_wrong(permutation, rank, rank) < rank) {
+    THROW_POPLAR("dimShuffle needs each of the %u dimensions of its tensor once", tensor->rank);
+  }
   uint64_t steps[TRM_MAX_RANK], dims[TRM_MAX_RANK] = {0}, from[TRM_MAX_RANK] = {0};
   uint64_t step = 1;
   for (uint32_t d = rank; d-- > 0;) {
@@ -391,18 +373,13 @@ int32_t trm_poplar_tensor_concat(const trm_poplar_tensor *const *tensors, uint64
   return finish_with(&l, tensors[0], dim, size, out_tensor, error);
 }
 
-int32_t trm_poplar_tensor_reverse(const trm_poplar_tensor *tensor, uint32_t dim,
-                                  trm_poplar_tensor **out_tensor, trm_poplar_error *error) {
+int32_t trm_poplar_tensor_pick(const trm_poplar_tensor *tensor, int64_t stride, uint32_t dim,
+                               trm_poplar_tensor **out_tensor, trm_poplar_error *error) {
   TRY(check_dim(tensor, dim, error));
-  return pick(tensor, dim, tensor->dims[dim] - 1, -1, tensor->dims[dim], out_tensor, error);
-}
-
-int32_t trm_poplar_tensor_sub_sample(const trm_poplar_tensor *tensor, uint64_t stride, uint32_t dim,
-                                     trm_poplar_tensor **out_tensor, trm_poplar_error *error) {
-  TRY(check_dim(tensor, dim, error));
-  if (stride == 0 || stride > INT64_MAX) THROW_POPLAR("subSample needs a stride of at least 1");
-  const uint64_t size = tensor->dims[dim] / stride + (tensor->dims[dim] % stride != 0);
-  return pick(tensor, dim, 0, (int64_t)stride, size, out_tensor, error);
+  if (stride == 0 || stride == INT64_MIN) THROW_POPLAR("subSample needs a stride of at least 1");
+  const uint64_t size = tensor->dims[dim], step = (uint64_t)(stride < 0 ? -stride : stride);
+  return pick(tensor, dim, stride < 0 ? size - 1 : 0, stride, size / step + (size % step != 0),
+              out_tensor, error);
 }
 
 int32_t trm_poplar_tensor_reinterpret(const trm_poplar_tensor *tensor, int32_t dtype,

@@ -8,7 +8,6 @@
 #define TREMULA_POPLAR_VIEWS_H_
 
 #include "poplar/api.h"
-#include "poplar/failure.h"
 
 /* Runs of a tensor: beyond it a view takes more memory than the data. */
 #define TRM_POPLAR_MAX_RUNS ((uint64_t)1 << 24)
@@ -50,6 +49,8 @@ trm_status trm_poplar_tensor_of(uint32_t variable, int32_t dtype, const uint64_t
                                 uint32_t rank, trm_poplar_tensor **out_tensor,
                                 trm_poplar_error *error);
 
+/* The place of the first number that is not below the limit, or is there before; count: none is. */
+uint32_t trm_poplar_first_wrong(const uint32_t *numbers, uint32_t count, uint32_t limit);
 /* The number of the run with the element at `position`, which the tensor has. */
 uint64_t trm_poplar_run_at(const trm_poplar_tensor *tensor, uint64_t position);
 /* "[2,3]", cut to size. The macros' texts live as long as the block around them. */

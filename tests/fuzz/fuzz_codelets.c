@@ -50,7 +50,7 @@ static void fill_in(trm_poplar_graph *graph, uint32_t vertex, const trm_codelet_
     return;
   }
   if (field->kind == TRM_CODELET_EDGE) (void)trm_poplar_tensor_slice(whole, 0, 0, 1, &part, &error);
-  else (void)trm_poplar_tensor_sub_sample(whole, field->count % 3 + 1, 0, &part, &error);
+  else (void)trm_poplar_tensor_pick(whole, field->count % 3 + 1, 0, &part, &error);
   const trm_poplar_tensor *const list[] = {whole, part};
   if (field->kind == TRM_CODELET_LISTS) {
     (void)trm_poplar_connect_list(graph, vertex, field->name, list, 2, &error);

@@ -46,8 +46,8 @@ static int32_t view(input *in, const trm_poplar_tensor *tensor, trm_poplar_tenso
       return trm_poplar_tensor_dim_shuffle(tensor, order, tensor->rank, out, &error);
     case 4: return trm_poplar_tensor_broadcast(tensor, take(in) % 64, rank, out, &error);
     case 5: return trm_poplar_tensor_concat(both, 2, rank, out, &error);
-    case 6: return trm_poplar_tensor_reverse(tensor, rank, out, &error);
-    case 7: return trm_poplar_tensor_sub_sample(tensor, take(in), rank, out, &error);
+    case 6: return trm_poplar_tensor_pick(tensor, -1, rank, out, &error);
+    case 7: return trm_poplar_tensor_pick(tensor, (int64_t)take(in), rank, out, &error);
     default: return trm_poplar_tensor_reinterpret(tensor, (int32_t)take(in), out, &error);
   }
 }

@@ -32,7 +32,7 @@ static void test_copy(void **state) {
   trm_poplar_tensor *y = new_variable(graph, TRM_S32, 4, 3, "y");
   const uint32_t swapped[] = {1, 0};
   OK(api->tensor_dim_shuffle(x, swapped, 2, &turned, &failure));
-  OK(api->tensor_reverse(y, 0, &backward, &failure));
+  OK(api->tensor_pick(y, -1, 0, &backward, &failure));
   add_copy(graph, &sequence, turned, y);
   add_copy(graph, &sequence, backward, y); /* overlaps itself */
   machine m = new_machine(graph, sequence, &x, 1, &y, 1);
@@ -300,7 +300,7 @@ static void test_outputs_over_inputs(void **state) {
     trm_poplar_tensor *x = new_variable(graph, TRM_F32, 4, 0, "x");
     trm_poplar_tensor *y = new_variable(graph, TRM_F32, 4, 0, "y");
     trm_poplar_tensor *z = new_variable(graph, TRM_F32, 4, 0, "z"), *turned = NULL;
-    OK(api->tensor_reverse(x, 0, &turned, &failure));
+    OK(api->tensor_pick(x, -1, 0, &turned, &failure));
     if (c == AFTER_A_COPY) add_copy(graph, &sequence, x, z);
     const trm_poplar_tensor *first = c == AFTER_A_COPY ? z : c == TURNED ? turned : x;
     add_scaled(graph, &sequence, y, first, 2, &z);
@@ -458,11 +458,11 @@ static void test_engine_without_memory(void **state) {
     uint64_t size = 0;
     trm_allocation_fail_after(failures);
     status = api->engine_create(graph, &sequence, 1, &engine, &failure);
-    if (status == 0) status = api->engine_run(engine, 0, &failure);
+    if (status == 0) status = api->engine_run(engine, 0, NULL, &failure);
     if (status == 0) status = api->engine_profile(engine, true, true, &text, &failure);
     if (status == 0) status = api->engine_save(engine, &saved, &size, &failure);
     if (status == 0) status = api->engine_load(saved, size, &loaded, &failure);
-    if (status == 0) status = api->engine_run(loaded, 0, &failure);
+    if (status == 0) status = api->engine_run(loaded, 0, NULL, &failure);
     trm_allocation_fail_after(-1);
     if (status != 0) assert_int_equal(status, TRM_RESOURCE_EXHAUSTED);
     if (status == 0) assert_non_null(strstr(text, "Program 0, run 1 times"));

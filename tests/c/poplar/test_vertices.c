@@ -237,7 +237,7 @@ static void test_mistakes(void **state) {
   assert_int_equal(failure.kind, TRM_POPLAR_ERROR_TILE_MAPPING);
   expect_refusal(&s, "the field 'x' of a vertex 'Scale' in the compute set 'scale' is not "
                      "connected");
-  assert_int_not_equal(api->add_codelets(s.graph, "/nowhere.gp", NULL, &failure), 0);
+  assert_int_not_equal(api->add_codelets(s.graph, "/nowhere.gp", NULL, NULL, &failure), 0);
   assert_int_equal(failure.kind, TRM_POPLAR_ERROR_FILE);
   end_scaled(&s);
 }

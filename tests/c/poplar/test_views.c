@@ -159,12 +159,12 @@ static int step(trm_poplar_tensor *t, model *m, trm_poplar_tensor **out, trm_pop
     case 4:
       for (uint64_t i = 0; i < size; ++i) from[i] = size - 1 - i;
       pick(m, d, from, size);
-      return trm_poplar_tensor_reverse(t, d, out, e);
+      return trm_poplar_tensor_pick(t, -1, d, out, e);
     case 5: {
       const uint64_t stride = 1 + below(3), left = (size + stride - 1) / stride;
       for (uint64_t i = 0; i < left; ++i) from[i] = i * stride;
       pick(m, d, from, left);
-      return trm_poplar_tensor_sub_sample(t, stride, d, out, e);
+      return trm_poplar_tensor_pick(t, (int64_t)stride, d, out, e);
     }
     case 6:
       if (m->rank > 1 && m->dims[0] > 0) {
@@ -251,7 +251,7 @@ static void test_mistakes(void **state) {
   assert_int_not_equal(trm_poplar_tensor_reshape(t, huge, 2, &none, &error), TRM_OK);
   assert_non_null(strstr(error.what, "too large"));
   assert_int_not_equal(trm_poplar_tensor_broadcast(t, UINT64_MAX, 0, &none, &error), TRM_OK);
-  assert_int_not_equal(trm_poplar_tensor_sub_sample(t, 0, 0, &none, &error), TRM_OK);
+  assert_int_not_equal(trm_poplar_tensor_pick(t, 0, 0, &none, &error), TRM_OK);
   assert_int_not_equal(trm_poplar_tensor_reinterpret(t, TRM_F16, &none, &error), TRM_OK);
   assert_int_equal(error.kind, TRM_POPLAR_ERROR_TYPE);
   assert_int_equal(trm_poplar_tensor_reinterpret(t, TRM_S32, &half, &error), TRM_OK);

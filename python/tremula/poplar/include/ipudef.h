@@ -31,28 +31,27 @@ struct alignas(sizeof(T) * N) vec {
   /* Elements converted one by one. */
   template <class U>
   explicit operator vec<U, N>() const {
-    vec<U, N> result;
-    for (unsigned i = 0; i < N; ++i) result.at[i] = static_cast<U>(at[i]);
+    return vec<U, N>::each([this](unsigned i) { return at[i]; });
+  }
+
+  /* A vector of one value, and of what a function of the place gives. */
+  static vec all(T value) {
+    return each([&](unsigned) { return value; });
+  }
+  template <class Function>
+  static vec each(Function function) {
+    vec result;
+    for (unsigned i = 0; i < N; ++i) result.at[i] = static_cast<T>(function(i));
     return result;
   }
 
-#define IPU_VECTOR_OPERATOR(OP)                                                         \
-  friend vec operator OP(const vec &a, const vec &b) {                                  \
-    vec result;                                                                         \
-    for (unsigned i = 0; i < N; ++i) result.at[i] = static_cast<T>(a.at[i] OP b.at[i]); \
-    return result;                                                                      \
-  }                                                                                     \
-  friend vec operator OP(const vec &a, T b) {                                           \
-    vec result;                                                                         \
-    for (unsigned i = 0; i < N; ++i) result.at[i] = static_cast<T>(a.at[i] OP b);       \
-    return result;                                                                      \
-  }                                                                                     \
-  friend vec operator OP(T a, const vec &b) {                                           \
-    vec result;                                                                         \
-    for (unsigned i = 0; i < N; ++i) result.at[i] = static_cast<T>(a OP b.at[i]);       \
-    return result;                                                                      \
-  }                                                                                     \
-  vec &operator OP##=(const vec & b) { return *this = *this OP b; }                     \
+#define IPU_VECTOR_OPERATOR(OP)                                     \
+  friend vec operator OP(const vec &a, const vec &b) {              \
+    return each([&](unsigned i) { return a.at[i] OP b.at[i]; });    \
+  }                                                                 \
+  friend vec operator OP(const vec &a, T b) { return a OP all(b); } \
+  friend vec operator OP(T a, const vec &b) { return all(a) OP b; } \
+  vec &operator OP##=(const vec & b) { return *this = *this OP b; } \
   vec &operator OP##=(T b) { return *this = *this OP b; }
   IPU_VECTOR_OPERATOR(+)
   IPU_VECTOR_OPERATOR(-)
@@ -67,21 +66,16 @@ struct alignas(sizeof(T) * N) vec {
   IPU_VECTOR_OPERATOR(%)
 #undef IPU_VECTOR_OPERATOR
   vec operator~() const {
-    vec result;
-    for (unsigned i = 0; i < N; ++i) result.at[i] = static_cast<T>(~at[i]);
-    return result;
+    return each([this](unsigned i) { return ~at[i]; });
   }
-#define IPU_VECTOR_COMPARISON(OP)                                                \
-  friend vec<mask<sizeof(T)>, N> operator OP(const vec & a, const vec & b) {     \
-    vec<mask<sizeof(T)>, N> result;                                              \
-    for (unsigned i = 0; i < N; ++i) result.at[i] = a.at[i] OP b.at[i] ? -1 : 0; \
-    return result;                                                               \
-  }                                                                              \
-  friend vec<mask<sizeof(T)>, N> operator OP(const vec & a, T b) {               \
-    vec<mask<sizeof(T)>, N> result;                                              \
-    for (unsigned i = 0; i < N; ++i) result.at[i] = a.at[i] OP b ? -1 : 0;       \
-    return result;                                                               \
+  vec operator-() const {
+    return each([this](unsigned i) { return -at[i]; });
   }
+#define IPU_VECTOR_COMPARISON(OP)                                                                  \
+  friend vec<mask<sizeof(T)>, N> operator OP(const vec & a, const vec & b) {                       \
+    return vec<mask<sizeof(T)>, N>::each([&](unsigned i) { return a.at[i] OP b.at[i] ? -1 : 0; }); \
+  }                                                                                                \
+  friend vec<mask<sizeof(T)>, N> operator OP(const vec & a, T b) { return a OP all(b); }
   IPU_VECTOR_COMPARISON(==)
   IPU_VECTOR_COMPARISON(!=)
   IPU_VECTOR_COMPARISON(<)
@@ -89,11 +83,6 @@ struct alignas(sizeof(T) * N) vec {
   IPU_VECTOR_COMPARISON(>)
   IPU_VECTOR_COMPARISON(>=)
 #undef IPU_VECTOR_COMPARISON
-  vec operator-() const {
-    vec result;
-    for (unsigned i = 0; i < N; ++i) result.at[i] = static_cast<T>(-at[i]);
-    return result;
-  }
 };
 
 } // namespace detail

@@ -1,20 +1,11 @@
 /* Engine: the programs of a graph, which the host runs. */
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
-#include <cstring>
 #include <exception>
-#include <functional>
 #include <istream>
-#include <memory>
 #include <ostream>
-#include <string>
-#include <vector>
 
-#include "Device.hpp"
 #include "Graph.hpp"
-#include "Program.hpp"
 
 namespace poplar {
 
@@ -119,9 +110,7 @@ class Engine {
   void prepare(const Device &) {}
   void deploy() {}
   /* Throws what a stream's callback threw, and poplar_error for everything else that fails. */
-  void run(unsigned program = 0, const std::string & = "") {
-    attempt(detail::table().engine_run, program);
-  }
+  void run(unsigned program = 0, const std::string & = "") { run_or_access(program, nullptr); }
   void loadAndRun(const Device &device, unsigned program = 0) {
     load(device);
     run(program);
@@ -213,37 +202,35 @@ class Engine {
   }
   static void drop(void *user) { delete static_cast<Connection *>(user); }
 
-  /* Calls a function that runs programs, in which callbacks may throw. */
-  template <class Function, class Argument>
-  void attempt(Function function, Argument argument) {
+  /* Runs a program, or a host read or write; callbacks may throw. */
+  void run_or_access(unsigned program, const char *handle) {
     *thrown_ = nullptr;
     detail::Failure failure;
-    const int32_t status = function(held_.get(), argument, failure);
+    const int32_t status = detail::table().engine_run(held_.get(), program, handle, failure);
     if (status != 0 && *thrown_ != nullptr) std::rethrow_exception(*thrown_);
     failure.check(status);
   }
   /* Returns the bytes of a transfer. */
-  std::size_t connect(StringRef handle, Transfer by) {
-    const std::string name = handle;
+  std::size_t connect(const std::string &handle, Transfer by) {
+    Connection *const made = new Connection{std::move(by), 0, false, thrown_};
     uint64_t bytes = 0;
     bool to_device = false;
-    detail::call(detail::table().engine_stream, held_.get(), name.c_str(), &bytes, &to_device);
-    Connection *const made =
-        new Connection{std::move(by), static_cast<std::size_t>(bytes), to_device, thrown_};
-    detail::call(detail::table().engine_connect, held_.get(), name.c_str(), transfer, made, drop);
-    return static_cast<std::size_t>(bytes);
+    detail::call(detail::table().engine_connect, held_.get(), handle.c_str(), transfer, made, drop,
+                 &bytes, &to_device);
+    made->bytes = static_cast<std::size_t>(bytes);
+    made->to_device = to_device;
+    return made->bytes;
   }
-  void access(StringRef handle, char *begin, char *end) {
+  void access(const std::string &handle, char *begin, char *end) {
     const std::size_t bytes =
         connect(handle, [begin](char *elements, std::size_t size, bool to_device) {
           move(elements, begin, size, to_device);
         });
     if (end != nullptr && static_cast<std::size_t>(end - begin) != bytes) {
-      throw poplar_error("'" + handle.cloneAsString() + "' has " + std::to_string(bytes) +
+      throw poplar_error("'" + handle + "' has " + std::to_string(bytes) +
                          " bytes, but the host's array " + std::to_string(end - begin));
     }
-    const std::string name = handle;
-    attempt(detail::table().engine_access, name.c_str());
+    run_or_access(0, handle.c_str());
   }
   void access_row(const std::string &handle, const char *way, void *place, int repeat) {
     unsigned repeats = 0;

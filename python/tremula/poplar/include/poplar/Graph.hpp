@@ -4,7 +4,7 @@
  * library of operators needs nothing but to include it. */
 #pragma once
 
-/* Many operators take from here what they do not include themselves. */
+/* Many operators, and the headers that include this one, take these from here. */
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -332,7 +332,7 @@ class Graph {
   bool addCodelets(StringRef path, CodeletFileType = CodeletFileType::Auto, StringRef options = "",
                    std::ostream & = std::cerr, StringRef /*target*/ = "") {
     const std::string name = path, flags = options;
-    detail::call(detail::table().add_codelets, handle(), name.c_str(), flags.c_str());
+    detail::call(detail::table().add_codelets, handle(), name.c_str(), nullptr, flags.c_str());
     return true;
   }
   bool addCodelets(ArrayRef<std::string> paths, StringRef options = "", std::ostream & = std::cerr,
@@ -347,7 +347,7 @@ class Graph {
     const std::string text((std::istreambuf_iterator<char>(stream)),
                            std::istreambuf_iterator<char>());
     const std::string flags = options;
-    detail::call(detail::table().add_codelets_text, handle(), text.c_str(), flags.c_str());
+    detail::call(detail::table().add_codelets, handle(), nullptr, text.c_str(), flags.c_str());
   }
   void setPerfEstimate(const VertexRef &vertex, uint64_t cycles, uint64_t flops = 0) {
     detail::call(detail::table().set_perf_estimate, handle(), vertex.getId(), cycles, flops);
@@ -421,14 +421,14 @@ class Graph {
 
   /* Tiles [lower, upper) of this graph. */
   Graph createVirtualGraph(unsigned lower, unsigned upper) {
-    std::vector<uint32_t> tiles;
-    for (unsigned tile = lower; tile < upper; ++tile) tiles.push_back(tile);
+    std::vector<uint32_t> tiles(upper > lower ? upper - lower : 0);
+    std::iota(tiles.begin(), tiles.end(), lower);
     return virtual_graph(tiles);
   }
   /* The first tiles of each IPU. */
   Graph createVirtualGraph(unsigned tilesPerIPU) {
-    std::vector<unsigned> tiles;
-    for (unsigned tile = 0; tile < tilesPerIPU; ++tile) tiles.push_back(tile);
+    std::vector<unsigned> tiles(tilesPerIPU);
+    std::iota(tiles.begin(), tiles.end(), 0u);
     return createVirtualGraph(tiles);
   }
   /* These tiles of each IPU. */

@@ -4,11 +4,7 @@
  * exception out. */
 #pragma once
 
-#include <cstdio>
 #include <exception>
-#include <map>
-#include <string>
-#include <vector>
 
 #include "Graph.hpp"
 

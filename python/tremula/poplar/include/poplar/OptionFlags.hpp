@@ -2,11 +2,12 @@
 #pragma once
 
 #include <cctype>
+#include <cstdio>
 #include <initializer_list>
 #include <istream>
-#include <iterator>
 #include <map>
 #include <ostream>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -54,69 +55,64 @@ namespace detail {
 /* Reads one object of JSON whose values are texts, numbers, true and false. */
 class FlatJson {
  public:
-  explicit FlatJson(const std::string &text) : text_(text), at_(0) {}
+  explicit FlatJson(std::istream &stream) : stream_(stream) {}
 
   void read(OptionFlags &flags) {
-    take('{');
-    if (next() == '}') return;
-    for (;;) {
+    for (char before = '{'; before == '{' || next() != '}'; before = ',') {
+      take(before);
+      if (before == '{' && next() == '}') break;
       const std::string name = quoted();
       take(':');
       flags.set(name, next() == '"' ? quoted() : bare());
-      if (next() == '}') return;
-      take(',');
     }
   }
 
  private:
   char next() {
-    while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
-    if (at_ == text_.size()) throw parse_error("the JSON of options ends too early");
-    return text_[at_];
+    const int found = (stream_ >> std::ws).peek();
+    if (found == EOF) throw parse_error("the JSON of options ends too early");
+    return static_cast<char>(found);
   }
   void take(char wanted) {
     if (next() != wanted) {
-      throw parse_error(std::string("the JSON of options has '") + text_[at_] + "' where '" +
-                        wanted + "' is expected");
+      throw parse_error(std::string("the JSON of options has '") + next() + "' where '" + wanted +
+                        "' is expected");
     }
-    ++at_;
+    stream_.get();
   }
   std::string quoted() {
     std::string result;
+    char one = 0;
     take('"');
-    while (at_ < text_.size() && text_[at_] != '"') {
-      if (text_[at_] == '\\' && at_ + 1 < text_.size()) ++at_;
-      result += text_[at_++];
+    while (stream_.get(one) && one != '"') {
+      if (one == '\\') stream_.get(one);
+      result += one;
     }
-    take('"');
+    if (!stream_) next(); /* throws */
     return result;
   }
   std::string bare() {
     std::string result;
-    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) ||
-                                  text_[at_] == '.' || text_[at_] == '-' || text_[at_] == '+')) {
-      result += text_[at_++];
+    for (int one = stream_.peek(); std::isalnum(one) || one == '.' || one == '-' || one == '+';
+         one = stream_.peek()) {
+      result += static_cast<char>(stream_.get());
     }
     if (result.empty()) throw parse_error("the JSON of options has a value that is no scalar");
     return result;
   }
 
-  const std::string &text_;
-  std::size_t at_;
+  std::istream &stream_;
 };
 
 } // namespace detail
 
 /* Sets the options of an object of JSON. Throws parse_error. */
-inline void readJSON(StringRef text, OptionFlags &flags) {
-  const std::string copy = text;
-  detail::FlatJson(copy).read(flags);
-}
-
 inline void readJSON(std::istream &stream, OptionFlags &flags) {
-  const std::string text((std::istreambuf_iterator<char>(stream)),
-                         std::istreambuf_iterator<char>());
-  readJSON(StringRef(text), flags);
+  detail::FlatJson(stream).read(flags);
+}
+inline void readJSON(StringRef text, OptionFlags &flags) {
+  std::istringstream stream(text);
+  readJSON(stream, flags);
 }
 
 inline std::ostream &operator<<(std::ostream &stream, const OptionFlags &flags) {

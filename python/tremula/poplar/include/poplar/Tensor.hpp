@@ -187,10 +187,10 @@ class Tensor {
         .flatten(dimension, dimension + 2);
   }
   Tensor subSample(unsigned stride, unsigned dimension) const {
-    return view(detail::table().tensor_sub_sample, stride, dimension);
+    return view(detail::table().tensor_pick, stride, dimension);
   }
   Tensor reverse(unsigned dimension) const {
-    return view(detail::table().tensor_reverse, dimension);
+    return view(detail::table().tensor_pick, -1, dimension);
   }
   /* The bits as another type of the same size. */
   Tensor reinterpret(const Type &type) const {

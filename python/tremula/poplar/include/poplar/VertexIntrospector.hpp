@@ -52,12 +52,10 @@ class IntrospectedField {
     return FieldData<T>(values);
   }
   template <class T>
-  T getInitialValue(const Target &) const {
-    double value = 0.0;
-    if (!detail::table().introspect_value(vertex_, name_.c_str(), 0, &value)) {
-      throw graph_object_load_error("the field " + name_ + " has no initial value");
-    }
-    return static_cast<T>(value);
+  T getInitialValue(const Target &target) const {
+    const FieldData<T> values = getInitialValues<T>(target);
+    if (values.size() > 0) return values[0];
+    throw graph_object_load_error("the field " + name_ + " has no initial value");
   }
 
  private:

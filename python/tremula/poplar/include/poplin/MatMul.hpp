@@ -1,11 +1,7 @@
 /* Products of matrices. */
 #pragma once
 
-#include <cstddef>
-#include <vector>
-
 #include "../poplar/Graph.hpp"
-#include "../poplar/Program.hpp"
 #include "../popops/ScaledAdd.hpp"
 
 namespace poplin {
@@ -40,35 +36,27 @@ inline Tensor input(Graph &graph, const Type &type, const std::vector<std::size_
 
 } // namespace detail
 
-/* [m,k] x [k,n]. Throws poplibs_error for other shapes. */
-inline Tensor matMul(Graph &graph, const Tensor &a, const Tensor &b, Sequence &program,
-                     const Type &outputType, const DebugContext &debug = {},
-                     const OptionFlags & = {}, PlanningCache * = nullptr) {
-  return detail::product(graph, a, b, outputType, 2, program, debug);
-}
+/* [m,k] x [k,n], in the groups' case [g,m,k] x [g,k,n]. Throws poplibs_error for other shapes. The
+ * second form: c += k * a x b. */
+#define TREMULA_MAT_MUL(function, accumulate, rank)                                                \
+  inline Tensor function(Graph &graph, const Tensor &a, const Tensor &b, Sequence &program,        \
+                         const Type &outputType, const DebugContext &debug = {},                   \
+                         const OptionFlags & = {}, PlanningCache * = nullptr) {                    \
+    return detail::product(graph, a, b, outputType, rank, program, debug);                         \
+  }                                                                                                \
+  inline void accumulate(Graph &graph, const Tensor &c, float k, const Tensor &a, const Tensor &b, \
+                         Sequence &program, const DebugContext &debug = {},                        \
+                         const OptionFlags & = {}, PlanningCache * = nullptr) {                    \
+    const Tensor ab = function(graph, a, b, program, c.elementType(), debug);                      \
+    popops::scaledAddTo(graph, c, ab, k, program, debug);                                          \
+  }
+TREMULA_MAT_MUL(matMul, matMulAcc, 2)
+TREMULA_MAT_MUL(matMulGrouped, matMulGroupedAcc, 3)
+#undef TREMULA_MAT_MUL
 inline Tensor matMul(Graph &graph, const Tensor &a, const Tensor &b, Sequence &program,
                      const DebugContext &debug = {}, const OptionFlags & = {},
                      PlanningCache * = nullptr) {
   return detail::product(graph, a, b, a.elementType(), 2, program, debug);
-}
-/* [g,m,k] x [g,k,n]. */
-inline Tensor matMulGrouped(Graph &graph, const Tensor &a, const Tensor &b, Sequence &program,
-                            const Type &outputType, const DebugContext &debug = {},
-                            const OptionFlags & = {}, PlanningCache * = nullptr) {
-  return detail::product(graph, a, b, outputType, 3, program, debug);
-}
-/* c += k * a x b. */
-inline void matMulAcc(Graph &graph, const Tensor &c, float k, const Tensor &a, const Tensor &b,
-                      Sequence &program, const DebugContext &debug = {}, const OptionFlags & = {},
-                      PlanningCache * = nullptr) {
-  const Tensor ab = matMul(graph, a, b, program, c.elementType(), debug);
-  popops::scaledAddTo(graph, c, ab, k, program, debug);
-}
-inline void matMulGroupedAcc(Graph &graph, const Tensor &c, float k, const Tensor &a,
-                             const Tensor &b, Sequence &program, const DebugContext &debug = {},
-                             const OptionFlags & = {}, PlanningCache * = nullptr) {
-  const Tensor ab = matMulGrouped(graph, a, b, program, c.elementType(), debug);
-  popops::scaledAddTo(graph, c, ab, k, program, debug);
 }
 
 /* A new variable for a side of a product of these shapes, placed for it. */

@@ -28,22 +28,18 @@ inline std::pair<Tensor, Tensor> extreme(Graph &graph, const Tensor &input, popo
 
 } // namespace detail
 
-/* The maximum of each row, and its first place as UNSIGNED_INT. */
-inline std::pair<Tensor, Tensor> maxAndArgMax(Graph &graph, const Tensor &input, Sequence &program,
-                                              const DebugContext &debug = {}) {
-  return detail::extreme(graph, input, popops::Operation::MAX, program, debug);
-}
-inline std::pair<Tensor, Tensor> minAndArgMin(Graph &graph, const Tensor &input, Sequence &program,
-                                              const DebugContext &debug = {}) {
-  return detail::extreme(graph, input, popops::Operation::MIN, program, debug);
-}
-inline Tensor argMax(Graph &graph, const Tensor &input, Sequence &program,
-                     const DebugContext &debug = {}) {
-  return maxAndArgMax(graph, input, program, debug).second;
-}
-inline Tensor argMin(Graph &graph, const Tensor &input, Sequence &program,
-                     const DebugContext &debug = {}) {
-  return minAndArgMin(graph, input, program, debug).second;
-}
+/* The maximum, or minimum, of each row, and its first place as UNSIGNED_INT; the places alone. */
+#define TREMULA_EXTREME(both, place, op)                                                      \
+  inline std::pair<Tensor, Tensor> both(Graph &graph, const Tensor &input, Sequence &program, \
+                                        const DebugContext &debug = {}) {                     \
+    return detail::extreme(graph, input, popops::Operation::op, program, debug);              \
+  }                                                                                           \
+  inline Tensor place(Graph &graph, const Tensor &input, Sequence &program,                   \
+                      const DebugContext &debug = {}) {                                       \
+    return both(graph, input, program, debug).second;                                         \
+  }
+TREMULA_EXTREME(maxAndArgMax, argMax, MAX)
+TREMULA_EXTREME(minAndArgMin, argMin, MIN)
+#undef TREMULA_EXTREME
 
 } // namespace popnn

@@ -3,11 +3,7 @@
  * end, and is not written. */
 #pragma once
 
-#include <cstddef>
-#include <vector>
-
 #include "../poplar/Graph.hpp"
-#include "../poplar/Program.hpp"
 #include "SlicePlan.hpp"
 
 namespace popops {

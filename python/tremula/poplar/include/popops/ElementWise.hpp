@@ -6,11 +6,7 @@
  * `a` where the predicate p is true; clamp(a, lower, upper) has none below and none above. */
 #pragma once
 
-#include <type_traits>
-#include <vector>
-
 #include "../poplar/Graph.hpp"
-#include "../poplar/Program.hpp"
 #include "Expr.hpp"
 
 namespace popops {

@@ -1,9 +1,6 @@
 /* Indices as rows of ones and zeros, and rows of numbers that count. */
 #pragma once
 
-#include <numeric>
-#include <vector>
-
 #include "ElementWise.hpp"
 
 namespace popops {

@@ -1,11 +1,7 @@
 /* Reductions of dimensions. */
 #pragma once
 
-#include <cstddef>
-#include <vector>
-
 #include "../poplar/Graph.hpp"
-#include "../poplar/Program.hpp"
 #include "OperationDef.hpp"
 
 namespace popops {

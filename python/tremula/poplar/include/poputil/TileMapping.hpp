@@ -1,10 +1,6 @@
 /* Mappings of tensors to tiles. */
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
-#include <vector>
-
 #include "../poplar/Graph.hpp"
 
 namespace poputil {

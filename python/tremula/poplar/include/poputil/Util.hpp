@@ -1,13 +1,9 @@
 /* Regions of tensors split between the workers of a tile, and small helpers. */
 #pragma once
 
-#include <algorithm>
 #include <climits>
-#include <cstddef>
-#include <vector>
 
 #include "../poplar/Graph.hpp"
-#include "../poplar/Program.hpp"
 #include "exceptions.hpp"
 
 namespace poputil {
