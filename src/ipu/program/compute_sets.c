@@ -20,15 +20,15 @@ static uint64_t mix_text(uint64_t h, const char *text) {
   return h;
 }
 
-/* Convolutions with equal plans share vertices only if their shapes are equal too. */
+/* Operations with equal plans share vertices only if their arrays are equal too. */
 static uint64_t mix_shapes(const trm_program_draft *draft, const trm_program_source *source,
                            const trm_instruction *instruction, uint64_t h) {
   const trm_computation *computation = &draft->module->computations[source->computation];
-  if (instruction->opcode != TRM_OP_CONVOLUTION) return h;
   for (uint32_t k = 0; k <= instruction->num_operands; ++k) {
     const trm_shape *shape = k == 0
                                  ? &instruction->shape
                                  : &computation->instructions[instruction->operands[k - 1]].shape;
+    h = trm_layout_combine(h, (uint64_t)shape->dtype);
     for (int32_t d = 0; d < shape->rank; ++d) {
       h = trm_layout_combine(h, (uint64_t)shape->dims[d]);
     }

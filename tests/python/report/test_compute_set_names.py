@@ -72,3 +72,14 @@ def test_activations_of_the_library():
         report = run(lambda: compiled(network, feed(64, dtype=half), feed(64, dtype=half)))
     Case().assert_all_compute_sets_and_list(report, [
         "IpuGelu/gelu/Nonlinearity", "IpuGelu_grad/IpuGeluGrad/gelu-grad/NonLinearityGrad"])
+
+
+def test_equal_work_on_other_shapes_has_names_of_its_own():
+    def network(x, y, z):
+        return [tf.nn.max_pool(one, 2, 2, "VALID", name=name)
+                for one, name in ((x, "first"), (y, "other"), (z, "like_first"))]
+
+    with tf.Graph().as_default():
+        report = run(lambda: compiled(network, feed(1, 4, 4, 2), feed(1, 8, 2, 2),
+                                      feed(1, 4, 4, 2)))
+    Case().assert_all_compute_sets_and_list(report, ["first/max-pool*", "other/max-pool*"])
