@@ -80,7 +80,7 @@ def test_schedules_agree_with_tensorflow(schedule, repeat_count):
 def test_types_of_operations(on_ipu, method):
     """Programs look for them by the original's names: a pipeline calls its stages, their gradients
     and the update, each of which has a graph of its own. A weight that two stages share has one
-    sum, of both stages' gradients, each of which is divided for a mean."""
+    sum, of both stages' gradients, each of which is scaled."""
     built = []
 
     def scaled(x):
@@ -128,9 +128,8 @@ def test_types_of_operations(on_ipu, method):
     added, = of_type("GradientAccumulatorAddWithScale", mini_batch)
     assert added.inputs[1].op.type == "AddN"
     parts = [one.op for one in added.inputs[1].op.inputs]
-    if method == "MEAN":
-        assert [one.type for one in parts] == ["Mul", "Mul"]
-        parts = [one.inputs[0].op for one in parts]
+    assert [one.type for one in parts] == ["Mul", "Mul"]
+    parts = [one.inputs[0].op for one in parts]
     gradients = {one.inputs[0].op if one.type == "Identity" else one  # TensorFlow's gates
                  for one in parts}
     assert gradients == {backward[0], backward[2]}

@@ -62,11 +62,14 @@ def scaled(value, factor):
     over stages, each of which scales its own part."""
     import tensorflow.compat.v1 as tf
     factor = tf.cast(factor, value.dtype)
+    parts = _parts_of_stages(value)
+    return tf.add_n([part * factor for part in parts]) if parts else value * factor
+
+
+def _parts_of_stages(value):
     parts = list(value.op.inputs) if value.op.type == "AddN" else []
     sources = [part.op.inputs[0].op if part.op.type == "Identity" else part.op for part in parts]
-    if not any(source.type == op_types.STAGE_BACKWARD for source in sources):
-        return value * factor
-    return tf.add_n([part * factor for part in parts])
+    return parts if any(one.type == op_types.STAGE_BACKWARD for one in sources) else []
 
 
 class Accumulator:
@@ -92,6 +95,8 @@ class Accumulator:
             share = 1.0 / (before + 1.0)
             kept = self._state.read() * tf.cast(before * share, value.dtype)
             return self._state.assign(tf.add(kept, scaled(value, share), name=_NAME))
+        elif _parts_of_stages(value):
+            value = scaled(value, 1.0)  # programs look for the products in a sum too
         return self._state.assign_add(value, _NAME)
 
     def read(self):
