@@ -28,7 +28,7 @@ from typing import (Any, Callable, ContextManager, Iterator, List, Mapping, Opti
                     Tuple, TypeVar, Union, overload)
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.ipu._typing import (DType, GradsAndVars, Operation, Shape, Structure, Tensor,
+from tensorflow.python.ipu._typing import (DType, GradsAndVars, Shape, Structure, Tensor,
                                            TensorLike)
 """
 # Methods between underscores that a program calls by syntax.

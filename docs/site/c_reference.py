@@ -19,6 +19,7 @@ STANDARD = {"stdbool.h": "#define bool _Bool\n", "stddef.h": "typedef unsigned l
 KIND = cindex.CursorKind
 DECLARES = ("", "typedef", "#define", "TRM_API")  # what may come before a declaration in its line
 FENCE = re.compile(r"^(-{4}|={4})")
+SWITCH = re.compile(r"/\* clang-format (on|off) \*/")
 MARKS = re.compile(r"\bTRM_API\s+|\s*__attribute__\(\(.*\)\)\s*$", re.S)
 
 
@@ -81,9 +82,11 @@ class File:
             for offset in (0, len(self.source))))
         self.comments = [one for one in cindex.TokenGroup.get_tokens(unit, whole)
                          if one.kind == cindex.TokenKind.COMMENT]
+        switches = {one.extent.start.line for one in self.comments if SWITCH.match(one.spelling)}
+        self.comments = [one for one in self.comments if one.extent.start.line not in switches]
         own_line = {one.extent.start.line for one in self.comments if not self.line_before(one)}
-        self.before = {one.extent.end.line: one for one in self.comments
-                       if one.extent.start.line in own_line}
+        self.before = {one.extent.end.line + (one.extent.end.line + 1 in switches): one
+                       for one in self.comments if one.extent.start.line in own_line}
         self.behind = {one.extent.start.line: one for one in self.comments
                        if one.extent.start.line not in own_line}
 
@@ -180,9 +183,9 @@ def entry(header, cursor):
     if cursor.kind == KIND.ENUM_DECL:
         named = f"@{header.name}" if cursor.is_anonymous() else cursor.spelling
         return described("enum", named, comment, [
-            line for one in cursor.get_children()
-            for line in described("enumerator", f"{one.spelling} = {one.enum_value}",
-                                  header.comment(one), [])])
+            line for one in cursor.get_children() for line in described(
+                "enumerator", f"{one.spelling} = {one.enum_value}",
+                "" if header.comment(one) == comment else header.comment(one), [])])
     if cursor.kind == KIND.TYPEDEF_DECL and "{" not in text:
         return described("type", text.partition("typedef ")[2], comment, [])
     if cursor.kind == KIND.MACRO_DEFINITION and comment:
@@ -200,8 +203,10 @@ def members(header, struct):
         inner = one.type.get_declaration()
         if inner.kind == KIND.UNION_DECL and inner.is_anonymous():
             yield from described("union", one.spelling, header.comment(one), members(header, inner))
-        else:
-            yield from described("member", member(header, one), header.comment(one), [])
+        elif one.extent.start != before.extent.start:  # else it is in the statement of the last
+            statement = [member(header, two) for two in fields
+                         if two.extent.start == one.extent.start]
+            yield from described("member", statement, header.comment(one), [])
 
 
 def member(header, field):
@@ -214,9 +219,11 @@ def member(header, field):
     return named(kind.partition("[")[0], array[0])
 
 
-def described(kind, head, comment, inner):
-    content = [*plain(comment), *inner]
-    return [f".. c:{kind}:: {head}", "",
+def described(kind, heads, comment, inner):
+    """An object of Sphinx's domain of C; several heads share the comment."""
+    content, directive = [*plain(comment), *inner], f".. c:{kind}:: "
+    first, *others = [heads] if isinstance(heads, str) else heads
+    return [f"{directive}{first}", *(" " * len(directive) + one for one in others), "",
             *textwrap.indent("\n".join(content), "   ").splitlines(), ""]
 
 

@@ -99,8 +99,23 @@ class Sources:
         return [one for one in names if not one.startswith("_") and self.find(place, one)]
 
     def docstring(self, place):
+        """A module's, with its indentation: all that follows the first line may be code."""
         module = stubs.load(self.modules.get(place, place))
-        return (ast.get_docstring(module.tree) or "") if module is not None else ""
+        text = ast.get_docstring(module.tree, clean=False) if module is not None else ""
+        return (text or "").strip()
+
+    def defaults(self, place, name, member=None):
+        """{argument: its default as text} of a function or a method in the sources."""
+        module = stubs.load(self.modules.get(place, place))
+        node = module.definition(name) if module is not None else None
+        if member and isinstance(node, ast.ClassDef):
+            node = next((one for one in node.body if getattr(one, "name", None) == member), None)
+        if not isinstance(node, ast.FunctionDef):
+            return {}
+        arguments = [*node.args.posonlyargs, *node.args.args]
+        return {one.arg: default_text(value) for one, value in [
+            *zip(arguments[len(arguments) - len(node.args.defaults):], node.args.defaults),
+            *zip(node.args.kwonlyargs, node.args.kw_defaults)] if value is not None}
 
 
 @functools.lru_cache(maxsize=1)
@@ -182,7 +197,8 @@ def page(sources, place, names, inside=()):
             lines += entry(sources, name, found, members, note)
         else:
             nodes = found[1]
-            heads = [signature(name, one) for one in nodes] if isinstance(
+            defaults = sources.defaults(found[0], name)
+            heads = [signature(name, one, defaults=defaults) for one in nodes] if isinstance(
                 nodes[0], ast.FunctionDef) else [name]
             lines += described(kind_of(nodes[0]), heads, [note, first_sentence(nodes[-1])], [
                 f"Described in :py:obj:`{home}.{name}`."])
@@ -212,8 +228,9 @@ def entry(sources, name, found, members, note):
     home, nodes = found or (None, [])
     functions = [one for one in nodes if isinstance(one, ast.FunctionDef)]
     if functions:
-        return described("function", [signature(name, one) for one in functions],
-                         [note, ast.get_docstring(functions[-1])], [])
+        defaults = sources.defaults(home, name)
+        return described("function", [signature(name, one, defaults=defaults)
+                                      for one in functions], [note, ast.get_docstring(functions[-1])], [])
     if nodes and isinstance(nodes[0], ast.ClassDef):
         return class_entry(sources, name, home, nodes[0], note)
     inner = [line for one in members for line in described("attribute", [one], [], [])]
@@ -236,17 +253,21 @@ def original(sources, place, name):
 
 def class_entry(sources, name, place, node, note):
     inner, done = [], set()
-    makers = []
+    makers, told = [], {}  # heads, and the docstrings of what makes an object
     for base, found in bases(sources, place, node):
         if (found, base.name) in sources.homes:
             inner += [f"A subclass of :py:obj:`{sources.homes[found, base.name]}.{base.name}`.", ""]
-    for owner in lineage(sources, place, node):
+    for owner, home in lineage(sources, place, node):
         for kind, group in methods(owner):
             one = group[-1]
+            head = functools.partial(
+                signature, defaults=sources.defaults(home, owner.name, one.name))
             if one.name in ("__init__", "__new__"):
-                makers = makers or group
+                if not makers:
+                    makers = [head(name, each, "method") for each in group]
+                    told = {ast.get_docstring(each): 0 for each in group}
             elif one.name not in done:
-                inner += described(kind, [signature(one.name, each, kind) for each in group],
+                inner += described(kind, [head(one.name, each, kind) for each in group],
                                    [ast.get_docstring(one)], [])
             done.add(one.name)
         for member in owner.body:
@@ -255,19 +276,21 @@ def class_entry(sources, name, place, node, note):
                 if attribute not in done and name != "IPUConfig":
                     done.add(attribute)
                     inner += described("attribute", [attribute], [], [], value(member))
-    heads = [signature(name, one, "method") for one in makers] or [name]
-    text = ast.get_docstring(node) or ""
-    told = [f"`{owner.name}`:\n\n{ast.get_docstring(owner)}" for owner in lineage(
-        sources, place, node) if owner is not node and re.search(rf"\b{owner.name}\b", text)]
-    texts = [note, text, *told, *{ast.get_docstring(one): 0 for one in makers}]
+    text, common = ast.get_docstring(node) or "", []
+    for owner, _ in lineage(sources, place, node):
+        if owner is not node and re.search(rf"\b{owner.name}\b", text):
+            text = re.sub(rf"\b{owner.name}\b", "all such classes", text)
+            common.append(ast.get_docstring(owner))
+    texts = [note, text, *common, *told]
     if name == "IPUConfig":
         inner = [":doc:`/docs/ipu_config` lists its options.", "", *inner]
-    return described("class", heads, texts, inner)
+    return described("class", makers or [name], texts, inner)
 
 
 def lineage(sources, place, node):
-    """A class, and those of its bases that have no entry of their own."""
-    yield node
+    """(class, its module): of a class, and of those of its bases that have no entry of their own.
+    """
+    yield node, place
     for base, found in bases(sources, place, node):
         if (found, base.name) not in sources.homes:
             yield from lineage(sources, found, base)
@@ -298,10 +321,28 @@ def methods(node):
         yield "property" if "property" in marks else "method", group
 
 
-def signature(name, node, kind="function"):
+def default_text(value):
+    """A default as a page shows it; "..." for what has no name that a program could write."""
+    text = ast.unparse(value)
+    try:
+        ast.literal_eval(value)
+        return text
+    except ValueError:
+        named = re.fullmatch(r"(?:[a-z]\w*\.)?([A-Z]\w*\.\w+)", text)
+        return named[1] if named else text if re.fullmatch(r"(tf|np)(\.\w+)+", text) else "..."
+
+
+def signature(name, node, kind="function", defaults=()):
+    """A function's head; `defaults` of the sources, where the stub has only "..."."""
     if kind == "property":
         return name
     arguments = ast.parse(f"def f({ast.unparse(node.args)}): ...").body[0].args
+    own = [*arguments.posonlyargs, *arguments.args]
+    for places, values in ((own[len(own) - len(arguments.defaults):], arguments.defaults),
+                           (arguments.kwonlyargs, arguments.kw_defaults)):
+        for i, one in enumerate(places):
+            if one.arg in defaults and ast.unparse(values[i] or one) == "...":
+                values[i] = ast.Name(defaults[one.arg])
     marks = {ast.unparse(mark) for mark in node.decorator_list}
     if kind == "method" and "staticmethod" not in marks:
         (arguments.posonlyargs or arguments.args)[:1] = []

@@ -5,6 +5,7 @@ They lie beside the doctrees and count as pages docs/reference/NAME; docs/refere
 
 import pathlib
 import re
+import textwrap
 
 from docutils import nodes
 from sphinx import addnodes, project
@@ -39,8 +40,15 @@ class Plain(SphinxDirective):
     has_content = True
 
     def run(self):
-        return [node for part in re.split(r"\n\s*\n", "\n".join(self.content)) if part.strip()
-                for node in self.parts(part.splitlines())]
+        parts = [part.splitlines() for part in re.split(r"\n\s*\n", "\n".join(self.content))
+                 if part.strip()]
+        joined = []  # a block of code goes on behind an empty line
+        for part in parts:
+            if joined and is_code(joined[-1]) and is_code(part):
+                joined[-1] += ["", *part]
+            else:
+                joined.append(part)
+        return [node for part in joined for node in self.parts(part)]
 
     def parts(self, lines):
         head, items = listed(lines)
@@ -52,9 +60,8 @@ class Plain(SphinxDirective):
                              for _, text in items))
 
     def part(self, lines):
-        if all(line.startswith("  ") for line in lines):
-            least = min(len(line) - len(line.lstrip()) for line in lines)
-            text = "\n".join(line[least:] for line in lines)
+        if is_code(lines):
+            text = textwrap.dedent("\n".join(lines))
             return nodes.literal_block(text, text, language="none")
         rows = columns(lines)
         if rows is None:
@@ -79,6 +86,10 @@ class Plain(SphinxDirective):
         return addnodes.pending_xref(
             "", nodes.inline("", text), refdomain=domain, reftype=kind, refexplicit=True,
             reftarget=target, refdoc=self.env.docname, refwarn=True)
+
+
+def is_code(lines):
+    return all(line.startswith("  ") or not line for line in lines) and not listed(lines)[1]
 
 
 def listed(lines):
@@ -111,6 +122,8 @@ def columns(lines):
             name, meaning = COLUMNS.match(line).groups()
             if meaning is None and not re.match(r"\S+(, \S+)*,?$", name):
                 return None
+            if rows and rows[-1][0].endswith(","):  # its names go on here
+                name = f"{rows.pop()[0]} {name}"
             rows.append([name, meaning or ""])
     return rows
 

@@ -287,11 +287,12 @@ typedef struct trm_engine_settings {
    * its end. 0 and 1: alone. */
   uint32_t num_processes, process;
 } trm_engine_settings;
-/* The same with settings. An engine whose settings name an accelerator compiles the program for it,
- * and fails if the accelerator cannot be used. The executable does not change. */
+/* trm_engine_create with settings. An engine whose settings name an accelerator compiles the program
+ * for it, and fails if the accelerator cannot be used. The executable does not change. */
 TRM_API trm_status trm_engine_create_with(trm_executable *executable,
                                           const trm_engine_settings *settings,
                                           trm_engine **out_engine, trm_error *error);
+/* The number of the engine's replicas; in several processes, those of this one. */
 TRM_API uint32_t trm_engine_num_replicas(const trm_engine *engine);
 /* trm_engine_run, with variables kept on the replicas. outputs are those of replica 0. If output o
  * updates an input (trm_executable_output_alias) and output_versions[o] is not 0, every other
@@ -439,6 +440,7 @@ TRM_API trm_status trm_outfeed_create(const trm_tensor_info *elements, size_t nu
  * trm_free. */
 TRM_API trm_status trm_outfeed_take(trm_outfeed *outfeed, size_t *out_count, void ***out_blocks,
                                     trm_error *error);
+/* NULL is allowed. */
 TRM_API void trm_outfeed_release(trm_outfeed *outfeed);
 
 /* Connects the feed `id` of a program to a queue. The element types must agree. */

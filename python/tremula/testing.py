@@ -11,8 +11,13 @@ import os
 
 
 def assert_portable(script, ignore=()):
-    """Fails with the findings of `tremula check` on a script, or on a list of scripts, with the
-    files that they import. ignore: rules that do not count; notes never do."""
+    """Raises AssertionError with the findings of `tremula check`, if there are any.
+
+    script  a path, or a list of paths; the files that they import are checked too
+    ignore  names of rules that do not count (docs/check.md); notes never do
+
+    Raises ValueError for a name that no rule has.
+    """
     from tremula import check
     from tremula.check import rules
     unknown = sorted(set(ignore) - set(rules.load()))
@@ -28,8 +33,13 @@ def assert_portable(script, ignore=()):
 
 
 def assert_fits(model, target="mk2", ipus=1):
-    """Fails with the plan of a model that does not fit on so many IPUs. model: a
-    core.Executable, a core.Module, or a file of HLO. Returns the plan."""
+    """Returns the plan of a model (tremula.planning.Plan), or raises AssertionError with it if the
+    model does not fit.
+
+    model   a core.Executable, a core.Module, or a file of HLO
+    target  "mk1", "mk2", "bow" or the path of a description (docs/targets.md)
+    ipus    how many IPUs the model may use
+    """
     from tremula import core, planning
     if isinstance(model, (str, os.PathLike)):
         model = core.Module.read_file(os.fspath(model))

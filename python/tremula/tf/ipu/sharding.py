@@ -1,4 +1,9 @@
-"""On which IPU an operation is, and spreading that (`tensorflow.python.ipu.sharding`)."""
+"""Which shard an operation is on, and giving a shard to the operations around
+(`tensorflow.python.ipu.sharding`).
+
+A graph may be cut into shards, each on an IPU of its own: the scope ipu.scopes.ipu_shard() puts what
+is built in it on a shard. Shards have the numbers 0, 1, ...
+"""
 
 import contextlib
 
@@ -15,8 +20,8 @@ def has_attr(o, attr_name):
 
 
 def dependencies(roots):
-    """All operations that `roots`, operations or tensors, need, themselves included, through data
-    and control inputs: a list in which an operation comes after what it needs."""
+    """The operations that `roots` (operations or tensors) need through data and control inputs, and
+    the roots' own: a list in which each operation comes after what it needs."""
     def needed(operation):
         inputs = [value.op for value in operation.inputs]
         return reversed([*inputs, *operation.control_inputs])
@@ -25,14 +30,14 @@ def dependencies(roots):
 
 
 def get_sharding(op):
-    """The numbers of the shards that the operation `op` is on, a list; None if it has no sharding.
-    """
+    """The numbers of the shards of the operation `op`, a list; None if it is on no shard."""
     data = _mark(op)
     return None if data is None else node_marks.decode_sharding(data)
 
 
 def get_shard_from_colocation(op):
-    """The serialised OpSharding of an operation that `op` is colocated with, or None."""
+    """The shard of an operation that `op` is colocated with: bytes of an OpSharding, XLA's message
+    for it; None if there is no such operation, or it is on no shard."""
     for name in marks.operation_attribute(op, "_class") or []:
         if not name.startswith(_COLOCATION):
             continue
@@ -47,10 +52,11 @@ def get_shard_from_colocation(op):
 
 
 def propagate_sharding(g):
-    """Gives operations of the graph `g` without an IPU that of their neighbours.
+    """Puts operations of the graph `g` that are on no shard on that of a neighbour.
 
-    First that of an operation they are colocated with, then that of the first input that has one,
-    then that of the first user of their outputs, until nothing changes.
+    An operation takes the shard of one that it is colocated with; else that of the first of its
+    inputs that is on a shard; else that of the first user of its outputs that is on one. This is
+    repeated until nothing changes.
     """
     operations = g.get_operations()
     known = {operation: _mark(operation) for operation in operations}
@@ -71,14 +77,14 @@ def propagate_sharding(g):
 
 
 def enable_sharded_gradients():
-    """Makes `tf.gradients`, and so optimizers, put the gradient of an operation on its IPU."""
+    """Makes `tf.gradients`, and so optimizers, put the gradient of an operation on its shard."""
     if "graph" not in _enabled:
         _enabled.add("graph")
         patches.wrap_gradients(lambda operation: _sharded(_mark(operation)))
 
 
 def enable_sharded_gradient_tape():
-    """Makes `tf.GradientTape` put the gradient of an operation of a graph on its IPU."""
+    """Makes `tf.GradientTape` put the gradient of an operation on the operation's shard."""
     if "tape" not in _enabled:
         _enabled.add("tape")
         patches.wrap_tape_gradients(node_marks.SHARDING, _sharded)

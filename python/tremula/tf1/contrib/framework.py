@@ -50,12 +50,12 @@ def get_variables(scope=None, suffix=None, collection=tf.GraphKeys.GLOBAL_VARIAB
 
 
 def get_trainable_variables(scope=None, suffix=None):
-    """The same of the trainable ones."""
+    """As get_variables(), of the trainable ones."""
     return get_variables(scope, suffix, tf.GraphKeys.TRAINABLE_VARIABLES)
 
 
 def get_local_variables(scope=None, suffix=None):
-    """The same of the local ones."""
+    """As get_variables(), of the local ones."""
     return get_variables(scope, suffix, tf.GraphKeys.LOCAL_VARIABLES)
 
 
@@ -88,7 +88,11 @@ def get_variables_to_restore(include=None, exclude=None):
 
 
 def assign_from_values(var_names_to_values):
-    """(an operation that assigns the arrays of a dict name -> array, the dict to feed it)."""
+    """Assigns the arrays of `var_names_to_values`, a dict of a variable's name -> its array.
+
+    Returns (operation, feed): session.run(operation, feed) assigns. Raises ValueError for a name
+    that no variable, or more than one, has.
+    """
     operations, feed = [], {}
     for name, value in var_names_to_values.items():
         variable = get_unique_variable(name)
@@ -99,17 +103,17 @@ def assign_from_values(var_names_to_values):
 
 
 def assign_from_values_fn(var_names_to_values):
-    """A function of a session that assigns them."""
+    """As assign_from_values(): returns a function that gets a session and assigns."""
     operation, feed = assign_from_values(var_names_to_values)
     return lambda session: session.run(operation, feed)
 
 
 def assign_from_checkpoint(model_path, var_list, ignore_missing_vars=False):
-    """(an operation that assigns what a checkpoint has, the dict to feed it).
+    """Assigns the values that the checkpoint `model_path` has.
 
-    `var_list`: variables, or a dict name in the checkpoint -> variable. Raises ValueError for a
-    variable that the checkpoint does not have, unless `ignore_missing_vars`, and for one of
-    another shape.
+    `var_list` is variables, or a dict of a name in the checkpoint -> variable. Returns (operation,
+    feed): session.run(operation, feed) assigns. Raises ValueError for a variable that the
+    checkpoint does not have, unless `ignore_missing_vars`, and for one of another shape.
     """
     if not isinstance(var_list, dict):
         var_list = {one.op.name: one for one in var_list}
@@ -133,8 +137,12 @@ def assign_from_checkpoint(model_path, var_list, ignore_missing_vars=False):
 
 def assign_from_checkpoint_fn(model_path, var_list, ignore_missing_vars=False,
                               reshape_variables=False):
-    """A function of a session that restores variables from a checkpoint; None, with a warning, if
-    there is nothing to restore. Raises ValueError as a Saver does when it runs."""
+    """As assign_from_checkpoint(): returns a function that gets a session and restores.
+
+    `reshape_variables` allows values of another shape with as many elements. Returns None, with a
+    warning, if the checkpoint has none of the variables and `ignore_missing_vars` is true. Raises
+    ValueError for an empty `var_list`; the function raises what tf.train.Saver.restore() does.
+    """
     if not var_list:
         raise ValueError("var_list cannot be empty")
     if not isinstance(var_list, dict):

@@ -6,11 +6,11 @@ from tremula.tf.ipu.ops import grad_util_ops_grad
 
 
 def capture_upstream_gradients(*args, tag=""):
-    """`args`, a tensor or several or a structure of tensors, as they are; the gradients that come
-    to them go to the GradientCaptureContext or GradientCaptureTape (ipu.eager.backprop) around,
-    under `tag`.
+    """Returns `args`, a tensor or a structure of tensors, as they are, and lets the context around
+    it keep the gradients that come to them.
 
-    Raises RuntimeError outside of these.
+    The context is a GradientCaptureContext or a GradientCaptureTape of `ipu.eager.backprop`; its
+    captured gradients have the gradients by `tag`. Raises RuntimeError outside of such a context.
     """
     if grad_util_ops_grad.count() == 0:
         raise RuntimeError(

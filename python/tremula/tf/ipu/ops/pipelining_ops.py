@@ -60,15 +60,34 @@ def pipeline(computational_stages, gradient_accumulation_count=None,
              reduction_method=ga.GradientAccumulationReductionMethod.SUM, name=None,
              pipeline_depth=None, count_gradient_accumulation_as_iterations=None):
     """Runs stages one after the other on each of `gradient_accumulation_count` mini-batches, and
-    all of that `repeat_count` times. Call it in a computation that is compiled.
+    all of that `repeat_count` times. Call it in a computation that is compiled
+    (`examples/pipelining.py` is a whole program):
 
-    computational_stages    functions; each gets what the one before returned, the first `inputs`
+        def train():
+            return ipu.pipelining_ops.pipeline(
+                [stage0, stage1], gradient_accumulation_count=8, infeed_queue=infeed,
+                outfeed_queue=outfeed, optimizer_function=optimizer_function)
+
+        with ipu.scopes.ipu_scope("/device:IPU:0"):
+            run = ipu.ipu_compiler.compile(train)
+
+    computational_stages    functions, two or more; each gets what the one before returned, the first `inputs`
                             and then an element of the infeed queue (by name if it is a dict). An
                             element may be a list of functions, that run side by side.
-    gradient_accumulation_count   an integer, or a scalar tensor of integers
+    gradient_accumulation_count   an integer, or a scalar tensor of integers: the mini-batches of a
+                            weight update. With the schedule Grouped a multiple of the number of
+                            stages, of twice that in training
+    gradient_accumulation_dtype   of the sums of gradients, float32 or float16, or a function of a
+                            variable; that of each variable without it
+    reduction_method        whether the optimizer gets the sum of the gradients ("sum") or their
+                            mean ("mean", "running_mean")
     inputs                  tensors of any shape and type, the same for all mini-batches
     optimizer_function      gets what the last stage returned and returns an
                             OptimizerFunctionOutput; without it nothing is trained
+    pipeline_schedule       a PipelineSchedule, Grouped without it
+    recomputation_mode      a RecomputationMode, Auto without it
+    batch_serialization_iterations   pieces into which a mini-batch is cut; all stages are then on
+                            one IPU, and the schedule is Sequential
     outfeed_queue           gets what the last stage returned (a list, also of one tensor, or a
                             dict), or the loss with `outfeed_loss`; not those for which
                             `outfeed_mask` is true; their sums over the mini-batches with
@@ -77,7 +96,8 @@ def pipeline(computational_stages, gradient_accumulation_count=None,
                             configuration's `selection_order` says which IPUs take the shards
     pipeline_depth          an older name of gradient_accumulation_count
 
-    Options of memory and plans travel with the program and change no numbers. Returns an operation.
+    The options of stages, of offloading and of sharding travel with the program and change no
+    numbers: what is left on the IPU decides whether the program fits. Returns an operation.
 
     Raises ValueError, TypeError and NotImplementedError for what does not fit together.
     """

@@ -177,8 +177,7 @@ class PopnnLSTM(_PopnnRNN):
 
         inputs         [T, B, I]: time, batch, input
         initial_state  an LSTMStateTuple(c, h) of [B, U], zeros by default. As in releases before
-                       2.1 it may
-                       be a plain tuple (h, c), and then that is returned too
+                       2.1 it may be a plain tuple (h, c), and then that is returned too
         training       with False nothing is kept for gradients, which are refused then
 
         Raises ValueError for another initial_state, and for tensors of another type.

@@ -5,8 +5,13 @@ from tremula.tf.ipu.optimizers import ipu_optimizer
 
 
 class ShardedOptimizer(ipu_optimizer.IpuOptimizer):
-    """Puts the gradient of an operation on the operation's IPU, and what has none yet beside its
-    neighbours."""
+    """Trains a graph on several IPUs by another optimizer.
+
+    optimizer   a tf.train.Optimizer, which computes and applies the gradients
+
+    The gradient of an operation is on the operation's IPU. Operations of the update that are on no
+    IPU go to that of a neighbour (ipu.sharding.propagate_sharding()).
+    """
 
     def __init__(self, optimizer):
         super().__init__(optimizer, "ShardedOptimizer")
@@ -17,7 +22,8 @@ class ShardedOptimizer(ipu_optimizer.IpuOptimizer):
         return self._opt.compute_gradients(loss, var_list=var_list, **kwargs)
 
     def apply_gradients(self, grads_and_vars, global_step=None, name=None):
-        """The operation that applies gradients; the graph's sharding is then spread. See
+        """The operation that applies gradients, after which ipu.sharding.propagate_sharding() has
+        put the update on IPUs. See
         ipu.ipu_optimizer.IpuOptimizer.apply_gradients()."""
         operation = self._opt.apply_gradients(grads_and_vars, global_step, name)
         sharding.propagate_sharding(operation.graph)

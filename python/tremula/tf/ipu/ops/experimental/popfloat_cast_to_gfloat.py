@@ -38,7 +38,12 @@ class GenericFloat:
     calc_type        "auto", "fp32" or "fp16": the type that numbers have before they are cast
     name             is not used
 
-    Raises RuntimeError for a calc_type that cannot be.
+    For example, three bits of mantissa and four of exponent:
+
+        format = GenericFloat(man=3, exp=4, bias=7)
+        rounded = format.cast_gfloat_to_native(format.cast_native_to_gfloat(x))
+
+    Raises RuntimeError for a calc_type in which the format cannot be computed.
     """
 
     def __init__(self, man=10, exp=5, bias=15, en_denorm=True, en_inf=True, calc_type="auto",
@@ -202,9 +207,13 @@ class GenericFloat:
             self._gfloat_calc_dtype, types[storage_type])
 
     def cast_gfloat_to_native(self, inputs, storage_type="auto"):
-        """The numbers of a cast's result, of its shape: where that is integers the type is "auto"
-        (the native one), "fp32" or "fp16"; where it is floats it is them. Raises RuntimeError for
-        another `storage_type`."""
+        """The numbers that a cast has made: a tensor of the shape of `inputs`.
+
+        inputs        what cast_native_to_gfloat() gives. Integers are decoded; floats are numbers
+                      already, and come back as they are
+        storage_type  "fp32", "fp16" or "auto" (the format's native type): of the result
+
+        Raises RuntimeError for another `storage_type`."""
         if not self._gfloat_as_int:
             return inputs
         types = {"auto": self._gfloat_native_dtype, "fp32": tf.float32, "fp16": tf.float16}

@@ -1,7 +1,9 @@
-"""Dropout with its seed (`gen_poprand_ops`).
+"""Dropout that also returns its seed (`gen_poprand_ops`).
 
-`rate` is the probability of keeping an element here, unlike ipu.rand_ops.dropout()'s. A "reference"
-stands for the mask in the original; here a mask follows from the seed, which is the reference.
+The mask says which elements are dropped. It follows from the seed alone: equal seeds drop equal
+elements. The original keeps a mask under a reference; here the seed is the reference.
+
+`rate` is the probability of *keeping* an element, which ipu.rand_ops.dropout() calls 1 - rate.
 """
 
 # The original's names of arguments.  pylint: disable=redefined-builtin
@@ -22,26 +24,29 @@ def __getattr__(name):
 
 
 def ipu_dropout(input, rate, scale, noise_shape=None, name=None):
-    """(output, seed that was drawn, reference), for ipu_dropout_with_seed_and_reference(). As
+    """Dropout with a new random seed: (output, the seed, reference). As
     ipu_dropout_with_seed()."""
     return ipu_dropout_with_seed(input, _drawn(), rate, scale, noise_shape, name or "IpuDropout")
 
 
 def ipu_dropout_no_ref(input, rate, scale, noise_shape=None, name=None):
-    """(output, seed that was drawn). As ipu_dropout_with_seed()."""
+    """Dropout with a new random seed: (output, the seed). As ipu_dropout_with_seed()."""
     return ipu_dropout_with_seed_no_ref(input, _drawn(), rate, scale, noise_shape,
                                         name or "IpuDropoutNoRef")
 
 
 def ipu_dropout_with_seed(input, seed, rate, scale, noise_shape=None, name=None):
-    """(output, seed, reference); equal seeds drop equal elements.
+    """Dropout with a given seed: (output, the seed, reference).
 
     input        float16 or float32 of any shape, which output has too
     seed         int32 [2]
-    rate         the part that is kept, a number: 1 less the rate of ipu.rand_ops.dropout()
-    noise_shape  a list of integers
+    rate         the probability that an element is kept, a number above 0 and at most 1
+    scale        what kept elements are multiplied by, a number
+    noise_shape  a list of integers, or None: along its dimensions of 1, all elements are kept or
+                 dropped together
 
-    Raises ValueError for a rate that is out of range.
+    The reference is for ipu_dropout_with_seed_and_reference(). Raises ValueError for a rate that is
+    out of range.
     """
     seed = tf.convert_to_tensor(seed)
     output = _dropout(input, seed, rate, scale, noise_shape, name or "IpuDropoutWithSeed")
@@ -49,7 +54,7 @@ def ipu_dropout_with_seed(input, seed, rate, scale, noise_shape=None, name=None)
 
 
 def ipu_dropout_with_seed_no_ref(input, seed, rate, scale, noise_shape=None, name=None):
-    """(output, seed). As ipu_dropout_with_seed()."""
+    """Dropout with a given seed: (output, the seed). As ipu_dropout_with_seed()."""
     seed = tf.convert_to_tensor(seed)
     output = _dropout(input, seed, rate, scale, noise_shape, name or "IpuDropoutWithSeedNoRef")
     return _NoReference(output, seed)
@@ -57,8 +62,8 @@ def ipu_dropout_with_seed_no_ref(input, seed, rate, scale, noise_shape=None, nam
 
 def ipu_dropout_with_seed_and_reference(input, seed, reference, rate, scale, noise_shape=None,
                                         name=None):
-    """(output, seed), dropping what the call that gave `reference` dropped. As
-    ipu_dropout_with_seed()."""
+    """Dropout of what the call that gave `reference` has dropped: (output, the seed). As
+    ipu_dropout_with_seed(); the seed has no effect here."""
     output = _dropout(input, reference, rate, scale, noise_shape,
                       name or "IpuDropoutWithSeedAndReference")
     return _NoReference(output, tf.convert_to_tensor(seed))
