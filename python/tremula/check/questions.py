@@ -28,8 +28,8 @@ def answers(project, findings):
 
 def _size():
     return ("size: the code alone does not tell; save the model, and `tremula plan MODEL` says its "
-            "bytes and whether it fits (an IPU of the second generation has 900 MB, of the first "
-            "300 MB)")
+            "bytes and whether it fits (an IPU of the second generation has 941 MB, of the first "
+            "319 MB)")
 
 
 def _training(called, methods):

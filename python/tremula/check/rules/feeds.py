@@ -283,6 +283,8 @@ def _is_step(project, file, node):
     value = file.value(node) if isinstance(node, ast.Name) else node
     if not isinstance(value, ast.Call):
         return False
+    if names.loop_around(value) not in [None, *names.parents(node)]:
+        return False  # of a loop that has ended: the value of its last step
     if any(project.compiled.get(one, ("", ""))[1] in ("tf.function", "strategy.run")
            for _, one in project.functions(file, value.func)):
         return True
