@@ -257,7 +257,11 @@ static void print_advice(const plan_case *one) {
       snprintf(cycles, sizeof cycles, "%+.1f %% cycles",
                percent_more(a.cycles, one->totals.cycles));
     }
-    printf("  %11s %16s  %-7s %s\n", PLAN_NUMBER(a.saved), cycles, a.fits ? "fits" : "", a.text);
+    printf("  %11s %16s  %-7s %s\n", PLAN_NUMBER(a.saved), cycles,
+           !a.fits        ? ""
+           : a.is_planned ? "fits"
+                          : "may fit",
+           a.text);
   }
 }
 
@@ -285,8 +289,9 @@ static void print_smallest(const plan_case *one) {
            pipeline ? "as a pipeline, " : "sharded", pipeline ? s.schedule : "",
            s.with[0] != '\0' ? " with " : "", s.with);
     if (s.ipus == 0) {
-      printf("none of up to %u (on %u the one that begins with %s needs %.0f %% of a tile)\n",
-             s.most_tried, s.most_tried, s.fullest[0] != '\0' ? s.fullest : "the first layer",
+      printf("none of up to %u (on %u, the %s that begins with %s needs %.0f %% of a tile)\n",
+             s.most_tried, s.most_tried, pipeline ? "stage" : "shard",
+             s.fullest[0] != '\0' ? s.fullest : "the first layer",
              share(s.worst_tile_bytes, one->totals.bytes_per_tile));
       continue;
     }
@@ -346,7 +351,7 @@ static void print_model(const plan_answer *answer) {
 
 /* Prints the largest batch size that fits, by target and number of IPUs. */
 static void print_largest(const plan_answer *answer) {
-  if (answer->request->num_batches == 0) return;
+  if (answer->request->num_batches < 2 && !answer->request->batches_go_on) return;
   printf("\n");
   for (size_t c = 0; c < answer->num_cases; ++c) {
     const plan_case *one = &answer->cases[c];

@@ -85,9 +85,10 @@ static void append_answer(const trm_program *program, trm_text *text) {
                     NUMBER(t->bytes_per_tile), share);
   }
   if (t->is_close) {
-    trm_text_format(text, "; that is within the error of this estimate, %+.0f to %+.0f %% for %s",
-                    percent_from(t->worst_tile_bytes_low, t->worst_tile_bytes),
-                    percent_from(t->worst_tile_bytes_high, t->worst_tile_bytes), t->bytes_like);
+    trm_text_format(
+        text, "; that is within the error of this estimate, %+.0f to %+.0f %% for %s like these",
+        percent_from(t->worst_tile_bytes_low, t->worst_tile_bytes),
+        percent_from(t->worst_tile_bytes_high, t->worst_tile_bytes), t->bytes_like);
   }
   trm_text_format(text, ".\nThe step that needs most is %s", step->name);
   append_place(program, step->source, text);
@@ -101,12 +102,17 @@ static void append_answer(const trm_program *program, trm_text *text) {
   }
 }
 
+/* What is worked out is less sure than a plan. */
+static const char *outcome(const trm_advice *advice) {
+  return advice->is_planned ? "it then fits" : "it may then fit";
+}
+
 static void append_best(const trm_program *program, const trm_advice_list *list, trm_text *text) {
   if (list->count > 0) {
     const trm_advice *best = &list->items[0];
-    trm_text_format(text, "What would help most: %s, which saves %s bytes%s.\n", best->text,
-                    NUMBER(best->saved),
-                    best->fits ? ": then it fits" : " and is not enough alone");
+    trm_text_format(text, "What would help most: %s, which saves %s bytes%s%s.\n", best->text,
+                    NUMBER(best->saved), best->fits ? "; " : "",
+                    best->fits ? outcome(best) : " and is not enough alone");
   } else if (!program->totals.fits) {
     trm_text_format(text, "Nothing that was tried needs less on the fullest tile.\n");
   }
@@ -146,10 +152,8 @@ static void append_advice(const trm_advice_list *list, trm_text *text) {
   trm_text_format(text, "What would help, with the bytes that it saves on the fullest tile:\n");
   for (size_t a = 0; a < list->count; ++a) {
     const trm_advice *advice = &list->items[a];
-    trm_text_format(text, "  %s  %s%s\n", NUMBER(advice->saved), advice->text,
-                    !advice->fits        ? ""
-                    : advice->is_planned ? " (it then fits)"
-                                         : " (it may then fit)");
+    trm_text_format(text, "  %s  %s%s%s\n", NUMBER(advice->saved), advice->text,
+                    advice->fits ? "; " : "", advice->fits ? outcome(advice) : "");
   }
 }
 

@@ -404,19 +404,26 @@ static bool is_advised(const char *text, const char *advice) {
   return is_there;
 }
 
+#define SCALED_SUM(array, scalar)                                                                \
+  "HloModule m\nENTRY e { x = " array " parameter(0)  s = " scalar " parameter(1)\n  t = " array \
+  " tanh(x)  b = " array " broadcast(s), dimensions={}  u = " array                              \
+  " multiply(t, b)\n  c = " array " cosine(x)  ROOT r = " array " add(c, u) }"
+
 /* Half precision helps only a program that states float32, not one in which the sum of a float16
  * array and a scaled one is computed in float32. */
 static void test_half_is_advised_for_float32(void **state) {
   (void)state;
-#define SCALED_SUM(type)                                                                \
-  "HloModule m\nENTRY e { x = " type "[16384,32768] parameter(0)  s = " type            \
-  "[] parameter(1)\n  t = " type "[16384,32768] tanh(x)  b = " type                     \
-  "[16384,32768] broadcast(s), dimensions={}  u = " type                                \
-  "[16384,32768] multiply(t, b)\n  c = " type "[16384,32768] cosine(x)  ROOT r = " type \
-  "[16384,32768] add(c, u) }"
-  assert_true(is_advised(SCALED_SUM("f32"), "float16 instead of float32"));
-  assert_false(is_advised(SCALED_SUM("f16"), "float16 instead of float32"));
-#undef SCALED_SUM
+  assert_true(is_advised(SCALED_SUM("f32[16384,32768]", "f32[]"), "float16 instead of float32"));
+  assert_false(is_advised(SCALED_SUM("f16[16384,32768]", "f16[]"), "float16 instead of float32"));
+}
+
+/* The line of the best change says no more of what is worked out than the list does. */
+static void test_what_is_worked_out_may_fit(void **state) {
+  (void)state;
+  const char *text = SCALED_SUM("f16[4096,32768]", "f16[]");
+  assert_true(is_advised(text, "What would help most: half the batch (worked out, not planned), "
+                               "which saves 182 370 bytes; it may then fit.\n"));
+  assert_true(is_advised(text, "half the batch (worked out, not planned); it may then fit\n"));
 }
 
 static void test_fits(void **state) {
@@ -635,6 +642,7 @@ int main(void) {
       cmocka_unit_test(test_out_of_memory),
       cmocka_unit_test(test_search),
       cmocka_unit_test(test_half_is_advised_for_float32),
+      cmocka_unit_test(test_what_is_worked_out_may_fit),
       cmocka_unit_test(test_fits),
       cmocka_unit_test(test_bad_options),
       cmocka_unit_test(test_program_of_an_executable),

@@ -298,6 +298,9 @@ def test_one_that_does_not_fit_ends_with_3_and_says_why(tool, machine):
     text = tool("plan", source, "--target", small)
     assert text.returncode == 3 and "Out of memory" in text.stdout and not text.stderr
     assert "What would help: bytes saved on the fullest tile" in text.stdout
+    half, = [line for line in text.stdout.splitlines() if "half the batch" in line]
+    fits = next(one["fits"] for one in case["advice"] if "half the batch" in one["change"])
+    assert " may fit " in half if fits else " fit" not in half  # it is not planned
 
 
 def test_the_smallest_number_of_ipus_is_that_which_the_plans_show(tool, machine):
