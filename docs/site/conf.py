@@ -17,20 +17,21 @@ version = re.search(r'TRM_VERSION_STRING "(.*)"',
                     (ROOT / "include/tremula/tremula.h").read_text()).group(1)
 root_doc = INDEX
 sys.path.insert(0, str(ROOT / "docs/site"))
-extensions = ["myst_parser", "notebooks", "phrases", "references"]
+extensions = ["myst_parser", "notebooks", "phrases", "programs", "references"]
 html_static_path = [str(ROOT / "docs/site/static")]
 # Pages that others cite, and that the index does not list.
 CITED = ["bench/*.md", "bench/notes/*.md", "src/README.md", "src/*/README.md"]
 include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**.md", "course/*.md",
-                    *CITED]
+                    "examples/README.md", *CITED]
 # Folders without pages, so that the search for pages does not walk through environments.
-exclude_patterns = [one.name for one in ROOT.iterdir()
-                    if one.is_dir() and one.name not in ("docs", "bench", "src", "course")]
+exclude_patterns = [one.name for one in ROOT.iterdir() if one.is_dir() and
+                    one.name not in ("docs", "bench", "src", "course", "examples")]
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", ".*"), ("c:.*", ".*")]  # types of Python, C and TensorFlow
 add_module_names = False  # the page's heading names the module
 python_maximum_signature_line_length = c_maximum_signature_line_length = 80
 myst_heading_anchors = 6
+smartquotes = False  # a reader copies options (--run) and texts ("") from prose
 
 pygments_style = "vs"  # whose colours have, but for two, the contrast that small letters need
 html_theme = "furo"
@@ -40,6 +41,7 @@ html_show_copyright = False
 html_show_sphinx = False
 # A page that was opened from a folder may not read the other pages for their summaries.
 html_show_search_summary = False
+html_search_scorer = str(ROOT / "docs/site/scorer.js")
 
 
 def groups(text):

@@ -22,6 +22,9 @@ SEARCHES = {
                        "IPUInfeedQueue", "docs/api.html"],
     "trm_compile": ["docs/reference/tremula.h.html#c.trm_compile", "docs/numbers.html"],
     "group_norm": [f"{IPU}.ops.normalization_ops.html#", "docs/ipu_ops.html"],
+    "MPI": ["docs/distributed.html", "docs/poprun.html"],  # not ipu_compiler, which has it too
+    "outfeed": ["docs/", "course/02_feeds_and_loops.html"],
+    "custom op": ["course/09_custom_operator.html", "docs/custom_operators.html"],
     "out of memory": ["", "docs/flags.html"]}
 AXE = ROOT / "build/web/node_modules/axe-core/axe.min.js"
 
@@ -91,6 +94,16 @@ def test_every_link_leads_somewhere_and_nothing_is_loaded_from_elsewhere(site):
     assert wrong == []
 
 
+def test_options_and_programs_are_what_the_reader_types_and_opens(site):
+    """No dash stands for "--", and the name of an example leads to it."""
+    text = text_of(site / "docs/check.html")
+    assert "--run also runs the script" in text and "--json prints" in text
+    page = Links(site / "docs/keras.html")
+    assert any(one.endswith("/keras_pipeline.py") for one in page.links)
+    page = Links(site / "examples/README.html")
+    assert any(one.endswith("/pipelining.py") for one in page.links)
+
+
 def test_the_sidebar_has_the_groups_of_the_index(site):
     text = (site / "docs/README.html").read_text(encoding="utf-8")
     sections = [line[3:] for line in (ROOT / "docs/README.md").read_text().splitlines()
@@ -113,8 +126,15 @@ def test_references_have_declarations_comments_and_docstrings(site):
             "num_options, trm_executable **out_executable, trm_error *error, )") in text
     assert "Compiles a module, which does not change and may be freed afterwards." in text
     assert "TRM_RESOURCE_EXHAUSTED = 8" in text
+    assert "An infeed is a queue between a thread that pushes" in text  # before a "clang-format on"
+    assert text.count("The engines of so many processes run the program together") == 1
     text = text_of(folder / "tensorflow.python.ipu.ops.slicing_ops.html")
     assert "sequence_slice" in text and "int32 vectors of one length, not 0" in text
+    text = text_of(folder / "tensorflow.python.ipu.ops.pipelining_ops.html")
+    assert "reduction_method: Any = GradientAccumulationReductionMethod.SUM" in text
+    assert "pva.html" not in (folder / "tensorflow.python.ipu.ops.pipelining_ops.html").read_text()
+    assert '<pre tabindex="0"><span></span>from tremula import testing\n\ndef test_port():\n' in (
+        folder / "tremula.testing.html").read_text()
     everything = " ".join(text_of(path) for path in folder.glob("*.html"))
     assert "tremula.tf." not in everything
     assert "PoplarExecutableProto" not in everything  # docs/api.md: not yet
