@@ -287,8 +287,8 @@ typedef struct trm_engine_settings {
    * its end. 0 and 1: alone. */
   uint32_t num_processes, process;
 } trm_engine_settings;
-/* trm_engine_create with settings. An engine whose settings name an accelerator compiles the program
- * for it, and fails if the accelerator cannot be used. The executable does not change. */
+/* trm_engine_create with settings. An engine whose settings name an accelerator compiles the
+ * program for it, and fails if the accelerator cannot be used. The executable does not change. */
 TRM_API trm_status trm_engine_create_with(trm_executable *executable,
                                           const trm_engine_settings *settings,
                                           trm_engine **out_engine, trm_error *error);
