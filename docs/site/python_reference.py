@@ -229,8 +229,8 @@ def entry(sources, name, found, members, note):
     functions = [one for one in nodes if isinstance(one, ast.FunctionDef)]
     if functions:
         defaults = sources.defaults(home, name)
-        return described("function", [signature(name, one, defaults=defaults)
-                                      for one in functions], [note, ast.get_docstring(functions[-1])], [])
+        heads = [signature(name, one, defaults=defaults) for one in functions]
+        return described("function", heads, [note, ast.get_docstring(functions[-1])], [])
     if nodes and isinstance(nodes[0], ast.ClassDef):
         return class_entry(sources, name, home, nodes[0], note)
     inner = [line for one in members for line in described("attribute", [one], [], [])]

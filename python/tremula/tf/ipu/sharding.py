@@ -1,8 +1,8 @@
 """Which shard an operation is on, and giving a shard to the operations around
 (`tensorflow.python.ipu.sharding`).
 
-A graph may be cut into shards, each on an IPU of its own: the scope ipu.scopes.ipu_shard() puts what
-is built in it on a shard. Shards have the numbers 0, 1, ...
+A graph may be cut into shards, each on an IPU of its own: the scope ipu.scopes.ipu_shard() puts
+what is built in it on a shard. Shards have the numbers 0, 1, ...
 """
 
 import contextlib

@@ -71,9 +71,9 @@ def pipeline(computational_stages, gradient_accumulation_count=None,
         with ipu.scopes.ipu_scope("/device:IPU:0"):
             run = ipu.ipu_compiler.compile(train)
 
-    computational_stages    functions, two or more; each gets what the one before returned, the first `inputs`
-                            and then an element of the infeed queue (by name if it is a dict). An
-                            element may be a list of functions, that run side by side.
+    computational_stages    functions, two or more; each gets what the one before returned, the
+                            first `inputs` and then an element of the infeed queue (by name if it is
+                            a dict). An element may be a list of functions, that run side by side.
     gradient_accumulation_count   an integer, or a scalar tensor of integers: the mini-batches of a
                             weight update. With the schedule Grouped a multiple of the number of
                             stages, of twice that in training
