@@ -59,10 +59,9 @@ trm_status trm_poplar_add_table(trm_poplar_graph *graph, const trm_codelet_table
 }
 
 const trm_codelet_vertex *trm_poplar_find_codelet(const trm_poplar_core *core, const char *name) {
-  for (size_t c = 0; c < core->codelets.count; ++c) {
-    const trm_codelet_table *table = core->codelets.items[c].table;
-    for (uint32_t v = 0; v < table->num_vertices; ++v) {
-      if (strcmp(table->vertices[v].name, name) == 0) return &table->vertices[v];
+  VECTOR_EACH(const trm_poplar_codelets, one, core->codelets) {
+    for (uint32_t v = 0; v < one->table->num_vertices; ++v) {
+      if (strcmp(one->table->vertices[v].name, name) == 0) return &one->table->vertices[v];
     }
   }
   return NULL;

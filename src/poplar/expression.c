@@ -1,5 +1,7 @@
 /* Owns: elementwise expressions of popops (map and all that are made of it) as HLO. */
-#include <math.h>
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "hlo/hlo.h"
@@ -89,30 +91,27 @@ static trm_status agree(expression *e, term *a, term *b, trm_poplar_error *error
   return TRM_OK;
 }
 
-static trm_value compose_unary(expression *e, uint32_t op, trm_value x, int32_t dtype) {
-  trm_builder *b = e->builder;
-  switch ((trm_poplar_unary)op) {
-    case TRM_POPLAR_UNARY_EXPONENT2: return trm_build_binary(b, "power", scalar(e, dtype, 2), x);
-    case TRM_POPLAR_UNARY_GELU_ERF: {
-      const trm_value scaled = trm_build_binary(b, "multiply", x, scalar(e, dtype, sqrt(0.5)));
-      const trm_value sum =
-          trm_build_binary(b, "add", trm_build_unary(b, "erf", scaled), scalar(e, dtype, 1));
-      const trm_value half = trm_build_binary(b, "multiply", x, scalar(e, dtype, 0.5));
-      return trm_build_binary(b, "multiply", half, sum);
+/* Computes a formula of the table, whose operands x and y lie on the stack at first. */
+static trm_value compute(expression *e, const char *formula, const term *x, const term *y) {
+  trm_value stack[8] = {x->value};
+  int depth = 1, used;
+  if (y != NULL) stack[depth++] = y->value;
+  char word[64];
+  for (; sscanf(formula, "%63s%n", word, &used) == 1; formula += used) {
+    bool is_unary = false;
+    for (uint32_t op = 0; op < TRM_POPLAR_NUM_UNARY; ++op) {
+      is_unary = is_unary || strcmp(unary_opcodes[op], word) == 0;
     }
-    case TRM_POPLAR_UNARY_INVERSE: return trm_build_binary(b, "divide", scalar(e, dtype, 1), x);
-    case TRM_POPLAR_UNARY_IS_INF:
-      return trm_build_compare(b, "EQ", trm_build_unary(b, "abs", x),
-                               scalar(e, dtype, (double)INFINITY));
-    case TRM_POPLAR_UNARY_IS_NAN: return trm_build_compare(b, "NE", x, x);
-    case TRM_POPLAR_UNARY_RELU: return trm_build_binary(b, "maximum", x, scalar(e, dtype, 0));
-    case TRM_POPLAR_UNARY_SQUARE: return trm_build_binary(b, "multiply", x, x);
-    default: { /* TRUNC */
-      const trm_value is_negative = trm_build_compare(b, "LT", x, scalar(e, dtype, 0));
-      return trm_build_select(b, is_negative, trm_build_unary(b, "ceil", x),
-                              trm_build_unary(b, "floor", x));
-    }
+    trm_value *top = &stack[depth - 1];
+    if (is_unary) *top = trm_build_unary(e->builder, word, *top);
+    else if (strcmp(word, "x") == 0) stack[depth++] = x->value;
+    else if (isdigit((unsigned char)word[0]) || strcmp(word, "inf") == 0)
+      stack[depth++] = scalar(e, x->dtype, strtod(word, NULL));
+    else if (isupper((unsigned char)word[0]))
+      stack[--depth - 1] = trm_build_compare(e->builder, word, top[-1], *top);
+    else stack[--depth - 1] = trm_build_binary(e->builder, word, top[-1], *top);
   }
+  return stack[depth - 1];
 }
 
 static trm_status unary(expression *e, uint32_t op, term *x, term *out, trm_poplar_error *error) {
@@ -121,8 +120,7 @@ static trm_status unary(expression *e, uint32_t op, term *x, term *out, trm_popl
     x->value = of_type(e, x, TRM_F32);
     x->dtype = TRM_F32;
   }
-  out->value = unary_opcodes[op] != NULL ? trm_build_unary(e->builder, unary_opcodes[op], x->value)
-                                         : compose_unary(e, op, x->value, x->dtype);
+  out->value = compute(e, unary_opcodes[op], x, NULL);
   const bool asks = op == TRM_POPLAR_UNARY_IS_FINITE || op == TRM_POPLAR_UNARY_IS_INF ||
                     op == TRM_POPLAR_UNARY_IS_NAN;
   out->dtype = asks ? TRM_PRED : x->dtype;
@@ -133,21 +131,8 @@ static trm_status binary(expression *e, uint32_t op, term *x, term *y, term *out
                          trm_poplar_error *error) {
   if (op >= TRM_POPLAR_NUM_BINARY) THROW_POPLAR("the binary operation %u is not known", op);
   TRY(agree(e, x, y, error));
-  trm_builder *b = e->builder;
-  const char *opcode = binary_opcodes[op];
-  const bool compares = opcode != NULL && opcode[0] < 'a';
-  out->dtype = compares ? TRM_PRED : x->dtype;
-  if (opcode != NULL) {
-    out->value = (compares ? trm_build_compare : trm_build_binary)(b, opcode, x->value, y->value);
-  } else if (op == TRM_POPLAR_BINARY_BITWISE_XNOR) {
-    out->value = trm_build_unary(b, "not", trm_build_binary(b, "xor", x->value, y->value));
-  } else if (op == TRM_POPLAR_BINARY_VARIANCE_TO_INV_STD_DEV) {
-    out->value = trm_build_unary(b, "rsqrt", trm_build_binary(b, "add", x->value, y->value));
-  } else { /* INV_STD_DEV_TO_VARIANCE */
-    const trm_value square = trm_build_binary(b, "multiply", x->value, x->value);
-    const trm_value inverse = trm_build_binary(b, "divide", scalar(e, x->dtype, 1), square);
-    out->value = trm_build_binary(b, "subtract", inverse, y->value);
-  }
+  out->value = compute(e, binary_opcodes[op], x, y);
+  out->dtype = isupper((unsigned char)binary_opcodes[op][0]) ? TRM_PRED : x->dtype;
   return TRM_OK;
 }
 

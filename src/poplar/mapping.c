@@ -171,12 +171,6 @@ static void note_run(found *f, const trm_poplar_variable *variable, uint64_t beg
   }
 }
 
-static int compare(const void *left, const void *right) {
-  const trm_poplar_interval *a = left, *b = right;
-  if (a->tile != b->tile) return a->tile < b->tile ? -1 : 1;
-  return (a->begin > b->begin) - (a->begin < b->begin);
-}
-
 /* By tile of the core, its number in a virtual graph. */
 static trm_status numbers_of(const trm_poplar_graph *graph, uint32_t **out_numbers,
                              trm_poplar_error *error) {
@@ -213,7 +207,8 @@ int32_t trm_poplar_get_tile_mapping(const trm_poplar_graph *graph, const trm_pop
     THROW(TILE_MAPPING, "an element of the tensor has no tile: variable '%s'",
           graph->core->variables.items[tensor->runs->variable].name);
   }
-  if (f.list.count > 0) qsort(f.list.items, f.list.count, sizeof *f.list.items, compare);
+  if (f.list.count > 0)
+    qsort(f.list.items, f.list.count, sizeof *f.list.items, trm_poplar_compare_intervals);
   *out_intervals = f.list.items;
   *out_count = f.list.count;
   return TRM_OK;

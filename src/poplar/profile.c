@@ -3,10 +3,6 @@
 
 #include "ipu/target/target.h"
 
-static long long size_of(const trm_poplar_variable *variable) {
-  return (long long)variable->elements * (long long)trm_dtype_size(variable->dtype);
-}
-
 static void write_graph(const trm_poplar_core *core, bool variables, trm_text *text) {
   const trm_target *target = core->target;
   size_t edges = 0;
@@ -27,7 +23,7 @@ static void write_graph(const trm_poplar_core *core, bool variables, trm_text *t
   for (size_t v = 0; variables && v < core->variables.count; ++v) {
     const trm_poplar_variable *one = &core->variables.items[v];
     trm_text_format(text, "  Variable '%s': %lld B on %zu intervals of tiles\n", one->name,
-                    size_of(one), one->places.count);
+                    (long long)(one->elements * trm_dtype_size(one->dtype)), one->places.count);
   }
 }
 

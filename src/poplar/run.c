@@ -57,15 +57,11 @@ static void fill_block(const run *r) {
   set_base(r, trm_poplar_buffers(plan), r->block + plan->buffers_begin);
 }
 
-static size_t bytes_of(const trm_poplar_tensor *tensor) {
-  return (size_t)tensor->elements * trm_poplar_size(tensor);
-}
-
 static void take_inputs(const run *r, const void *const *inputs, void *const *outputs) {
   const trm_poplar_plan *plan = r->plan;
   for (uint32_t i = 0; i < plan->num_inputs; ++i) {
     const trm_poplar_port *port = &plan->input_ports[i];
-    const size_t bytes = bytes_of(plan->inputs[i]);
+    const size_t bytes = trm_poplar_bytes(plan->inputs[i]);
     if (bytes == 0) continue;
     if (port->variable == UINT32_MAX) {
       set_base(r, plan->num_variables + 2 + i, inputs[i]);
@@ -82,7 +78,7 @@ static void take_inputs(const run *r, const void *const *inputs, void *const *ou
   }
   for (uint32_t o = 0; o < plan->num_outputs; ++o) {
     const trm_poplar_port *port = &plan->output_ports[o];
-    if (bytes_of(plan->outputs[o]) == 0) continue;
+    if (trm_poplar_bytes(plan->outputs[o]) == 0) continue;
     const uint32_t base =
         port->is_direct ? port->variable : plan->num_variables + 2 + plan->num_inputs + o;
     set_base(r, base, outputs[o]);
@@ -93,7 +89,7 @@ static void give_outputs(const run *r) {
   const trm_poplar_plan *plan = r->plan;
   for (uint32_t o = 0; o < plan->num_outputs; ++o) {
     const trm_poplar_port *port = &plan->output_ports[o];
-    if (bytes_of(plan->outputs[o]) > 0 && !port->is_direct) {
+    if (trm_poplar_bytes(plan->outputs[o]) > 0 && !port->is_direct) {
       trm_poplar_move_elements(plan, r->bases, port->move);
     }
   }

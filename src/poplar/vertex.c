@@ -100,6 +100,11 @@ uint64_t trm_poplar_list_size(const trm_poplar_vertex *vertex, uint32_t field) {
   return size;
 }
 
+/* THROW with a text that the field and its vertex stand before. */
+#define THROW_FIELD(kind, field, vertex, text, ...)                                              \
+  THROW(kind, "the field '%s' of the vertex '%s' " text, (field)->name, (vertex)->codelet->name, \
+        __VA_ARGS__)
+
 /* ---- Edges ---------------------------------------------------------------------------------- */
 
 /* Binds a tensor to a field or an element of it, which is of a kind that takes it. */
@@ -108,22 +113,17 @@ static trm_status bind_tensor(trm_poplar_graph *graph, uint32_t number, uint32_t
   trm_poplar_vertex *vertex = &graph->core->vertices.items[number];
   const trm_codelet_field *field = &vertex->codelet->fields[f];
   if (tensor == NULL) {
-    THROW(CONNECTION, "the field '%s' of the vertex '%s' is connected to a null tensor",
-          field->name, vertex->codelet->name);
+    THROW_FIELD(CONNECTION, field, vertex, "%s", "is connected to a null tensor");
   }
   if (tensor->dtype != field->dtype) {
-    THROW(CONNECTION,
-          "the field '%s' of the vertex '%s' has elements of type %s, but is connected to a tensor "
-          "of %s",
-          field->name, vertex->codelet->name, trm_dtype_name((trm_dtype)field->dtype),
-          trm_dtype_name(tensor->dtype));
+    THROW_FIELD(CONNECTION, field, vertex,
+                "has elements of type %s, but is connected to a tensor of %s",
+                trm_dtype_name((trm_dtype)field->dtype), trm_dtype_name(tensor->dtype));
   }
   const bool is_number = field->kind == TRM_CODELET_EDGE;
   if ((is_number && tensor->elements != field->width) || tensor->elements % field->width != 0) {
-    THROW(CONNECTION,
-          "the field '%s' of the vertex '%s' cannot be connected to a tensor of shape "
-          "%s",
-          field->name, vertex->codelet->name, SHAPE_TEXT(tensor));
+    THROW_FIELD(CONNECTION, field, vertex, "cannot be connected to a tensor of shape %s",
+                SHAPE_TEXT(tensor));
   }
   if ((field->direction & TRM_CODELET_OUTPUT) != 0) {
     TRY(trm_poplar_check_written(graph, tensor, vertex->codelet->name, error));
@@ -138,13 +138,10 @@ static trm_status check_edge(const trm_poplar_vertex *vertex, uint32_t f, int64_
                              trm_poplar_error *error) {
   const trm_codelet_field *field = &vertex->codelet->fields[f];
   if (field->kind < TRM_CODELET_EDGE || (index >= 0 && field->kind != TRM_CODELET_LISTS)) {
-    THROW(CONNECTION,
-          field->kind < TRM_CODELET_EDGE
-              ? "the field '%s' of the vertex '%s' is no Input, Output or InOut: it takes "
-                "setInitialValue"
-              : "the field '%s' of the vertex '%s' is one vector: its elements are connected "
-                "together",
-          field->name, vertex->codelet->name);
+    THROW_FIELD(CONNECTION, field, vertex, "%s",
+                field->kind < TRM_CODELET_EDGE
+                    ? "is no Input, Output or InOut: it takes setInitialValue"
+                    : "is one vector: its elements are connected together");
   }
   return TRM_OK;
 }

@@ -398,34 +398,31 @@ bool trm_poplar_tensor_is_contiguous(const trm_poplar_tensor *tensor) {
   return tensor->num_runs == 0 || (tensor->num_runs == 1 && tensor->runs->stride == 1);
 }
 
-typedef struct element {
-  uint32_t variable;
-  int64_t offset;
-} element;
-
-static int compare_elements(const void *left, const void *right) {
-  const element *a = left, *b = right;
-  if (a->variable != b->variable) return a->variable < b->variable ? -1 : 1;
-  return (a->offset > b->offset) - (a->offset < b->offset);
+int trm_poplar_compare_intervals(const void *left, const void *right) {
+  const trm_poplar_interval *a = left, *b = right;
+  if (a->tile != b->tile) return a->tile < b->tile ? -1 : 1;
+  return (a->begin > b->begin) - (a->begin < b->begin);
 }
 
+/* Each element is an interval here, and its variable stands for the tile. */
 bool trm_poplar_tensor_contains_aliases(const trm_poplar_tensor *tensor) {
   for (uint64_t r = 0; r < tensor->num_runs; ++r) {
     if (tensor->runs[r].stride == 0 && tensor->runs[r].length > 1) return true;
   }
   if (tensor->num_runs <= 1) return false;
-  element *all = trm_allocate((size_t)tensor->elements * sizeof *all);
+  trm_poplar_interval *all = trm_allocate((size_t)tensor->elements * sizeof *all);
   if (all == NULL) return true;
   uint64_t count = 0;
   EACH_RUN(run, tensor) {
     for (uint64_t i = 0; i < run->length; ++i) {
-      all[count++] = (element){run->variable, run->offset + (int64_t)i * run->stride};
+      const uint64_t at = (uint64_t)(run->offset + (int64_t)i * run->stride);
+      all[count++] = (trm_poplar_interval){at, at + 1, run->variable};
     }
   }
-  qsort(all, (size_t)count, sizeof *all, compare_elements);
+  qsort(all, (size_t)count, sizeof *all, trm_poplar_compare_intervals);
   bool found = false;
   for (uint64_t i = 1; i < count && !found; ++i)
-    found = compare_elements(&all[i - 1], &all[i]) == 0;
+    found = trm_poplar_compare_intervals(&all[i - 1], &all[i]) == 0;
   trm_free(all);
   return found;
 }

@@ -49,6 +49,8 @@ trm_status trm_poplar_tensor_of(uint32_t variable, int32_t dtype, const uint64_t
                                 uint32_t rank, trm_poplar_tensor **out_tensor,
                                 trm_poplar_error *error);
 
+/* By tile, then begin: for qsort. */
+int trm_poplar_compare_intervals(const void *left, const void *right);
 /* The place of the first number that is not below the limit, or is there before; count: none is. */
 uint32_t trm_poplar_first_wrong(const uint32_t *numbers, uint32_t count, uint32_t limit);
 /* The number of the run with the element at `position`, which the tensor has. */

@@ -88,21 +88,16 @@ struct alignas(sizeof(T) * N) vec {
 } // namespace detail
 } // namespace ipu
 
-typedef ipu::detail::vec<half, 2> half2;
-typedef ipu::detail::vec<half, 4> half4;
-typedef ipu::detail::vec<float, 2> float2;
-typedef ipu::detail::vec<float, 4> float4;
-typedef ipu::detail::vec<signed char, 2> char2;
-typedef ipu::detail::vec<signed char, 4> char4;
-typedef ipu::detail::vec<unsigned char, 2> uchar2;
-typedef ipu::detail::vec<unsigned char, 4> uchar4;
-typedef ipu::detail::vec<short, 2> short2;
-typedef ipu::detail::vec<short, 4> short4;
-typedef ipu::detail::vec<unsigned short, 2> ushort2;
-typedef ipu::detail::vec<unsigned short, 4> ushort4;
-typedef ipu::detail::vec<int, 2> int2;
-typedef ipu::detail::vec<int, 4> int4;
-typedef ipu::detail::vec<unsigned, 2> uint2;
-typedef ipu::detail::vec<unsigned, 4> uint4;
-typedef ipu::detail::vec<long long, 2> long2;
-typedef ipu::detail::vec<long long, 4> long4;
+#define IPU_VECTORS(T, name)              \
+  typedef ipu::detail::vec<T, 2> name##2; \
+  typedef ipu::detail::vec<T, 4> name##4;
+IPU_VECTORS(half, half)
+IPU_VECTORS(float, float)
+IPU_VECTORS(signed char, char)
+IPU_VECTORS(unsigned char, uchar)
+IPU_VECTORS(short, short)
+IPU_VECTORS(unsigned short, ushort)
+IPU_VECTORS(int, int)
+IPU_VECTORS(unsigned, uint)
+IPU_VECTORS(long long, long)
+#undef IPU_VECTORS

@@ -21,8 +21,9 @@ inline Tensor allReduceWithinReplica(Graph &graph, const Tensor &parts, Collecti
     popops::divInPlace(graph, combined, static_cast<float>(parts.dim(0)), program, debug);
   }
   const Tensor result = graph.clone(parts, debug);
-  program.add(Copy(combined.expand({0}).broadcast(static_cast<unsigned>(parts.dim(0)), 0), result,
-                   false, debug));
+  program.add(
+      poplar::program::Copy(combined.expand({0}).broadcast(static_cast<unsigned>(parts.dim(0)), 0),
+                            result, false, debug));
   return result;
 }
 

@@ -64,18 +64,8 @@ class Executable {
  private:
   friend class Engine;
   friend Executable compileGraph(const Graph &, ArrayRef<program::Program>, const OptionFlags &);
-  Executable(const Graph &graph, ArrayRef<program::Program> programs) {
-    std::vector<trm_poplar_program *> handles;
-    for (const program::Program &one : programs) handles.push_back(one.handle());
-    trm_poplar_engine *made = nullptr;
-    detail::call(detail::table().engine_create, graph.handle(), handles.data(), handles.size(),
-                 &made);
-    hold(made);
-  }
-  explicit Executable(trm_poplar_engine *made) { hold(made); }
-  void hold(trm_poplar_engine *made) {
-    held_.reset(made, [](trm_poplar_engine *one) { detail::table().engine_release(one); });
-  }
+  explicit Executable(trm_poplar_engine *made)
+      : held_(made, [](trm_poplar_engine *one) { detail::table().engine_release(one); }) {}
   trm_poplar_engine *engine() const {
     if (held_ == nullptr) throw poplar_error("an executable that is empty, or that an Engine has");
     return held_.get();
@@ -88,7 +78,12 @@ class Executable {
  * at the same time. */
 inline Executable compileGraph(const Graph &graph, ArrayRef<program::Program> programs,
                                const OptionFlags & = {}) {
-  return Executable(graph, programs);
+  std::vector<trm_poplar_program *> handles;
+  for (const program::Program &one : programs) handles.push_back(one.handle());
+  trm_poplar_engine *made = nullptr;
+  detail::call(detail::table().engine_create, graph.handle(), handles.data(), handles.size(),
+               &made);
+  return Executable(made);
 }
 
 class Engine {

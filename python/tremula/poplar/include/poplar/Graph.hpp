@@ -148,18 +148,19 @@ class Graph {
   template <class T>
   Tensor addConstant(const Type &type, ArrayRef<std::size_t> shape, ArrayRef<T> values,
                      const DebugContext &debug = {}) {
-    return constant<T>(type, shape, values.data(), values.size(), debug);
+    return constant_of(type, shape, detail::number_of<T>::value, values.data(), values.size(),
+                       debug);
   }
   template <class T>
   Tensor addConstant(const Type &type, ArrayRef<std::size_t> shape, const T *values,
                      const DebugContext &debug = {}) {
-    return constant<T>(type, shape, values, product(shape), debug);
+    return constant_of(type, shape, detail::number_of<T>::value, values, product(shape), debug);
   }
   /* A constant all of whose elements are one value. */
   template <class T, class = detail::if_value<T>>
   Tensor addConstant(const Type &type, ArrayRef<std::size_t> shape, T value,
                      const DebugContext &debug = {}) {
-    return constant<T>(type, shape, &value, 1, debug);
+    return constant_of(type, shape, detail::number_of<T>::value, &value, 1, debug);
   }
   /* The same of bits of halves. */
   Tensor addConstantHalf(const Type &type, ArrayRef<std::size_t> shape, uint16_t bits,
@@ -489,11 +490,6 @@ class Graph {
     for (const std::size_t size : shape) result *= size;
     return result;
   }
-  template <class T>
-  Tensor constant(const Type &type, ArrayRef<std::size_t> shape, const T *values, std::size_t count,
-                  const DebugContext &debug) {
-    return constant_of(type, shape, detail::number_of<T>::value, values, count, debug);
-  }
   Tensor constant_of(const Type &type, ArrayRef<std::size_t> shape, int32_t number,
                      const void *values, std::size_t count, const DebugContext &debug) {
     const std::vector<uint64_t> dims = detail::wide(shape);
@@ -527,14 +523,13 @@ class Graph {
 } // namespace poplar
 
 /* Names that the libraries' headers use in their namespaces. */
-#define TREMULA_NAMES          \
-  using poplar::DebugContext;  \
-  using poplar::Graph;         \
-  using poplar::Interval;      \
-  using poplar::OptionFlags;   \
-  using poplar::Tensor;        \
-  using poplar::Type;          \
-  using poplar::program::Copy; \
+#define TREMULA_NAMES         \
+  using poplar::DebugContext; \
+  using poplar::Graph;        \
+  using poplar::Interval;     \
+  using poplar::OptionFlags;  \
+  using poplar::Tensor;       \
+  using poplar::Type;         \
   using poplar::program::Sequence;
 
 /* The codelets of a library, which every graph has. */

@@ -14,15 +14,7 @@ class Target;
 
 /* The contents of a field that setInitialValue() sets. */
 template <class T>
-class FieldData {
- public:
-  explicit FieldData(std::vector<T> values) : values_(std::move(values)) {}
-  std::size_t size() const { return values_.size(); }
-  T operator[](std::size_t i) const { return values_.at(i); }
-
- private:
-  std::vector<T> values_;
-};
+using FieldData = std::vector<T>;
 
 class IntrospectedField {
  public:
@@ -44,12 +36,12 @@ class IntrospectedField {
   }
   template <class T>
   FieldData<T> getInitialValues(const Target &) const {
-    std::vector<T> values;
+    FieldData<T> values;
     double value;
     while (detail::table().introspect_value(vertex_, name_.c_str(), values.size(), &value)) {
       values.push_back(static_cast<T>(value));
     }
-    return FieldData<T>(values);
+    return values;
   }
   template <class T>
   T getInitialValue(const Target &target) const {

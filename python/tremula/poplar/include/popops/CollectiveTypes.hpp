@@ -7,17 +7,9 @@ namespace popops {
 
 enum class CollectiveOperator { ADD, MEAN, MUL, MIN, MAX, LOGICAL_AND, LOGICAL_OR, SQUARE_ADD };
 
-/* Throws nothing: MEAN is a sum, which is divided afterwards. */
+/* MEAN is a sum, which is divided afterwards; the others stand one behind those of Operation. */
 inline Operation operationOf(CollectiveOperator op) {
-  switch (op) {
-    case CollectiveOperator::MUL: return Operation::MUL;
-    case CollectiveOperator::MIN: return Operation::MIN;
-    case CollectiveOperator::MAX: return Operation::MAX;
-    case CollectiveOperator::LOGICAL_AND: return Operation::LOGICAL_AND;
-    case CollectiveOperator::LOGICAL_OR: return Operation::LOGICAL_OR;
-    case CollectiveOperator::SQUARE_ADD: return Operation::SQUARE_ADD;
-    default: return Operation::ADD;
-  }
+  return static_cast<Operation>(op == CollectiveOperator::ADD ? 0 : static_cast<int>(op) - 1);
 }
 
 } // namespace popops

@@ -41,7 +41,7 @@ inline void encodeOneHot(Graph &graph, const Tensor &indices, const Tensor &enco
 template <class T>
 void iota(Graph &graph, const Tensor &tensor, T start, Sequence &program,
           const DebugContext &debug = {}) {
-  program.add(Copy(
+  program.add(poplar::program::Copy(
       detail::counted(graph, tensor.elementType(), static_cast<long long>(start), tensor.dim(0)),
       tensor, false, debug));
 }

@@ -1,6 +1,7 @@
 /* Elementwise expressions for popops::map: expr::_1 * 2 + expr::Exp(expr::_2). */
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <type_traits>
@@ -26,9 +27,7 @@ class Expr {
   /* A number takes the type of what stands beside it. */
   template <class T, class = detail::if_number<T>>
   Expr(T value) {
-    trm_poplar_node node = empty(TRM_POPLAR_NODE_NUMBER);
-    node.value.real = static_cast<double>(value);
-    nodes_.push_back(node);
+    add(TRM_POPLAR_NODE_NUMBER).value.real = static_cast<double>(value);
   }
 
   const std::vector<trm_poplar_node> &nodes() const { return nodes_; }
@@ -36,10 +35,10 @@ class Expr {
 
  protected:
   Expr() = default;
-  static trm_poplar_node empty(trm_poplar_node_kind kind) {
-    trm_poplar_node node = {};
-    node.kind = kind;
-    return node;
+  trm_poplar_node &add(trm_poplar_node_kind kind) {
+    nodes_.push_back(trm_poplar_node());
+    nodes_.back().kind = kind;
+    return nodes_.back();
   }
   /* Adds the nodes of an operand; returns the number of its result. */
   uint32_t append(const Expr &operand) {
@@ -51,11 +50,11 @@ class Expr {
     return static_cast<uint32_t>(nodes_.size() - 1);
   }
   void finish(trm_poplar_node_kind kind, uint32_t op, const std::vector<Expr> &operands) {
-    trm_poplar_node node = empty(kind);
-    uint32_t count = 0;
+    uint32_t results[3] = {0, 0, 0}, count = 0;
+    for (const Expr &one : operands) results[count++] = append(one);
+    trm_poplar_node &node = add(kind);
     node.op = op;
-    for (const Expr &one : operands) node.operands[count++] = append(one);
-    nodes_.push_back(node);
+    std::copy_n(results, 3, node.operands);
   }
 
   std::vector<trm_poplar_node> nodes_;
@@ -67,11 +66,7 @@ typedef Expr Any;
 /* Tensor number `index` of the call, from 1 on. */
 class PlaceHolder : public Expr {
  public:
-  explicit PlaceHolder(unsigned index) {
-    trm_poplar_node node = empty(TRM_POPLAR_NODE_PLACEHOLDER);
-    node.value.index = index - 1;
-    nodes_.push_back(node);
-  }
+  explicit PlaceHolder(unsigned index) { add(TRM_POPLAR_NODE_PLACEHOLDER).value.index = index - 1; }
 };
 
 /* A number. */
@@ -84,10 +79,9 @@ class Const : public Expr {
 class ConstHalf : public Expr {
  public:
   explicit ConstHalf(float value) {
-    trm_poplar_node node = empty(TRM_POPLAR_NODE_CONST);
+    trm_poplar_node &node = add(TRM_POPLAR_NODE_CONST);
     node.dtype = poplar::HALF.number();
     node.value.real = static_cast<double>(value);
-    nodes_.push_back(node);
   }
 };
 
@@ -102,14 +96,12 @@ class Cast : public Expr {
 /* An operation of expressions. */
 class Applied : public Expr {
  public:
-  Applied(UnaryOpType op, const std::vector<Expr> &operands) {
-    finish(TRM_POPLAR_NODE_UNARY, static_cast<uint32_t>(op), operands);
-  }
-  Applied(BinaryOpType op, const std::vector<Expr> &operands) {
-    finish(TRM_POPLAR_NODE_BINARY, static_cast<uint32_t>(op), operands);
-  }
-  Applied(TernaryOpType op, const std::vector<Expr> &operands) {
-    finish(TRM_POPLAR_NODE_TERNARY, static_cast<uint32_t>(op), operands);
+  template <class Op>
+  Applied(Op op, const std::vector<Expr> &operands) {
+    finish(std::is_same<Op, UnaryOpType>::value    ? TRM_POPLAR_NODE_UNARY
+           : std::is_same<Op, BinaryOpType>::value ? TRM_POPLAR_NODE_BINARY
+                                                   : TRM_POPLAR_NODE_TERNARY,
+           static_cast<uint32_t>(op), operands);
   }
 };
 class UnaryOp : public Applied {
@@ -127,12 +119,12 @@ class TernaryOp : public Applied {
 };
 
 /* One class for each operation: Add(_1, _2), Exp(_1), Select(_1, _2, _3) ... */
-#define POPLAR_UNARY(ID, Class, function, opcode)                          \
+#define POPLAR_UNARY(ID, Class, function, opcode)                  \
   class Class : public UnaryOp {                                   \
    public:                                                         \
     explicit Class(const Expr &a) : UnaryOp(UnaryOpType::ID, a) {} \
   };
-#define POPLAR_BINARY(ID, Class, function, opcode)                                    \
+#define POPLAR_BINARY(ID, Class, function, opcode)                            \
   class Class : public BinaryOp {                                             \
    public:                                                                    \
     Class(const Expr &a, const Expr &b) : BinaryOp(BinaryOpType::ID, a, b) {} \

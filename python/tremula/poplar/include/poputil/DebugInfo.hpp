@@ -19,12 +19,9 @@ struct ArgMap {
 
 class OpDebugInfo : public poplar::DebugInfo {
  public:
-  OpDebugInfo(const poplar::DebugContext &context, std::string api)
-      : poplar::DebugInfo(context, "poputil"), api_(api) {}
+  OpDebugInfo(const poplar::DebugContext &context, std::string /*api*/)
+      : poplar::DebugInfo(context, "poputil") {}
   void add(std::string, const ArgMap &) {}
-
- private:
-  std::string api_;
 };
 
 class PoplibsOpDebugInfo : public OpDebugInfo {

@@ -36,18 +36,6 @@ inline void mergeAdjacentRegions(std::vector<std::vector<Interval>> &mapping) {
   for (std::vector<Interval> &regions : mapping) mergeAdjacentRegions(regions);
 }
 
-namespace detail {
-
-/* How many elements a part gets: an equal share in whole grains, at least `least`. */
-inline std::size_t part_size(std::size_t elements, std::size_t grain, std::size_t parts,
-                             std::size_t least) {
-  const std::size_t grains = (elements + grain - 1) / grain;
-  const std::size_t share = (grains + parts - 1) / parts;
-  return std::max(share, (least + grain - 1) / grain) * grain;
-}
-
-} // namespace detail
-
 /* Splits sequences of regions into at most maxPartitions parts of about the same number of
  * elements. Parts are whole grains, but for the last of a sequence, and have at least
  * minElementsPerPartition elements; sequences and regions may be cut, a region into pieces of at
@@ -61,7 +49,10 @@ inline std::vector<std::vector<std::vector<Interval>>> splitRegions(
   if (elements == 0) return result;
   if (maxPartitions == 0) throw poplibs_error("regions are split into no parts");
   const std::size_t grain = std::max(grainSize, 1u);
-  std::size_t wanted = detail::part_size(elements, grain, maxPartitions, minElementsPerPartition);
+  /* An equal share in whole grains. */
+  const std::size_t grains = (elements + grain - 1) / grain;
+  const std::size_t share = (grains + maxPartitions - 1) / maxPartitions;
+  std::size_t wanted = std::max(share, (minElementsPerPartition + grain - 1) / grain) * grain;
   wanted = std::min<std::size_t>(wanted, std::max<std::size_t>(maxElementsPerPartition, grain));
   std::size_t room = 0;
   for (const std::vector<Interval> &sequence : sequences) {
@@ -136,7 +127,7 @@ inline Tensor duplicate(
     Graph &graph, const Tensor &tensor, Sequence &program, const DebugContext &debug = {},
     poplar::TensorCloneMethod method = poplar::TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES) {
   const Tensor result = graph.clone(tensor, debug, method);
-  program.add(Copy(tensor, result, false, debug));
+  program.add(poplar::program::Copy(tensor, result, false, debug));
   return result;
 }
 

@@ -1,6 +1,7 @@
 /* Names of vertices' templates: templateVertex("Rotate", HALF, true) is "Rotate<half,true>". */
 #pragma once
 
+#include <initializer_list>
 #include <string>
 #include <type_traits>
 
@@ -18,15 +19,13 @@ typename std::enable_if<std::is_integral<T>::value, std::string>::type templateV
   return std::to_string(value);
 }
 
-inline std::string templateVertexParams(bool) { return ">"; }
-template <class T, class... More>
-std::string templateVertexParams(bool first, const T &argument, const More &...more) {
-  return (first ? "<" : ",") + templateVertexParam(argument) + templateVertexParams(false, more...);
-}
-
 template <class... Arguments>
 std::string templateVertex(const std::string &name, const Arguments &...arguments) {
-  return sizeof...(arguments) == 0 ? name : name + templateVertexParams(true, arguments...);
+  std::string result;
+  for (const std::string &one :
+       std::initializer_list<std::string>{templateVertexParam(arguments)...})
+    result += (result.empty() ? "<" : ",") + one;
+  return name + result + (result.empty() ? "" : ">");
 }
 
 } // namespace poputil
