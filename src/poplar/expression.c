@@ -1,5 +1,6 @@
 /* Owns: elementwise expressions of popops (map and all that are made of it) as HLO. */
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,8 +106,10 @@ static trm_value compute(expression *e, const char *formula, const term *x, cons
     trm_value *top = &stack[depth - 1];
     if (is_unary) *top = trm_build_unary(e->builder, word, *top);
     else if (strcmp(word, "x") == 0) stack[depth++] = x->value;
-    else if (isdigit((unsigned char)word[0]) || strcmp(word, "inf") == 0)
-      stack[depth++] = scalar(e, x->dtype, strtod(word, NULL));
+    else if (isdigit((unsigned char)word[0]))
+      stack[depth++] = scalar(e, x->dtype, (double)strtol(word, NULL, 10));
+    else if (strcmp(word, "inf") == 0) stack[depth++] = scalar(e, x->dtype, (double)INFINITY);
+    else if (strcmp(word, "sqrt_half") == 0) stack[depth++] = scalar(e, x->dtype, sqrt(0.5));
     else if (isupper((unsigned char)word[0]))
       stack[--depth - 1] = trm_build_compare(e->builder, word, top[-1], *top);
     else stack[--depth - 1] = trm_build_binary(e->builder, word, top[-1], *top);
