@@ -372,15 +372,18 @@ def test_an_outfeed_of_a_dimension_of_size_zero(on_ipu, session):
         s.run(compiled)
 
 
-def test_two_infeeds(on_ipu):
+def test_two_infeeds(on_ipu, session):
     a, b = IPUInfeedQueue(counting()), IPUInfeedQueue(counting())
 
     def program():
         first = ipu.loops.repeat(2, lambda t, x: t + x, [0.], a)
         return ipu.loops.repeat(2, lambda t, x: t + x, [first], b)
 
-    with pytest.raises(tf.errors.FailedPreconditionError, match="multiple IPUInfeedQueue"):
-        on_ipu(program)
+    compiled = on_ipu(program)
+    with session() as s:
+        s.run([a.initializer, b.initializer])
+        with pytest.raises(tf.errors.FailedPreconditionError, match="multiple IPUInfeedQueue"):
+            s.run(compiled)
 
 
 def test_a_name_as_the_outfeed_s_mode(on_ipu, session):

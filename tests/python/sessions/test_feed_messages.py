@@ -22,10 +22,14 @@ def test_not_initialized(on_ipu, session):
         assert run.run(program) == [2.0]
 
 
-def test_taken_twice_and_never(on_ipu):
+def test_taken_twice_and_never(on_ipu, session):
     twice, never = infeed(), infeed()
-    with pytest.raises(tf.errors.FailedPreconditionError, match="multiple times on the same"):
-        on_ipu(lambda: ipu.loops.repeat(2, lambda v, x: v + x + twice._dequeue(), [0.0], twice))
+    program = on_ipu(lambda: ipu.loops.repeat(
+        2, lambda v, x: v + x + twice._dequeue(), [0.0], twice))
+    with session() as run:
+        run.run(twice.initializer)
+        with pytest.raises(tf.errors.FailedPreconditionError, match="multiple times on the same"):
+            run.run(program)
     never._dequeue = lambda: 1.0
     with pytest.raises(ValueError, match="The infeed queue has not been dequeued."):
         on_ipu(lambda: ipu.loops.repeat(2, lambda v, x: v + x, [0.0], never))

@@ -167,22 +167,24 @@ class IPUInfeedQueue:
                                    empty="" if delete else self._empty())
 
     def _dequeue(self):
-        """One element, for the computation that is being traced: a loop's body, or all of it."""
+        """One element, for the computation that is being traced: a loop's body, or all of it. Where
+        that is impossible, zeros of a program that fails when it runs."""
         import tensorflow.compat.v1 as tf
         trace = tracing.current()
         if trace is None:
             raise errors.failed_precondition("Unsupported use of infeed operation - it's only "
                                              "supported inside of what is compiled for an IPU.")
-        if trace.infeed not in (None, self):
-            raise errors.failed_precondition(outside.SECOND_INFEED)
         block = tf.get_default_graph()
-        if getattr(block, "_tremula_infeed", None) == self._id:
-            raise errors.failed_precondition(
+        is_second = trace.infeed not in (None, self)
+        self._dequeued = True
+        if is_second or getattr(block, "_tremula_infeed", None) == self._id:
+            tracing.refuse(outside.SECOND_INFEED if is_second else (
                 "Currently calling `get_next()` multiple times on the same IPUInfeedQueue in the "
-                "same computation block is not supported.")
+                "same computation block is not supported."))
+            return tf.nest.pack_sequence_as(self._structure, [
+                tf.zeros(shape, dtype) for shape, dtype in zip(self._shapes, self._types)])
         block._tremula_infeed = self._id
         trace.infeed = self
-        self._dequeued = True
         operation = tracing.side_effect(custom_calls.INFEED, {"feed": trace.feed(self._id)}, [],
                                         self._types, self._shapes)
         return tf.nest.pack_sequence_as(self._structure, list(operation.outputs))
