@@ -102,7 +102,7 @@ def test_the_decorator():
 # ---- Options ----
 
 POSITIVE = ("Expected `gradient_accumulation_steps_per_replica` to be a positive integer, but got "
-            "{!r} instead.")
+            "{} instead.")
 METHODS = "Valid values are: SUM, MEAN, RUNNING_MEAN."
 
 

@@ -9,7 +9,7 @@ says so.
 # ---- Options ----
 
 POSITIVE = ("Expected `gradient_accumulation_steps_per_replica` to be a positive integer, but got "
-            "{!r} instead.")
+            "{} instead.")
 METHOD = ("Cannot parse {} as one of GradientAccumulationReductionMethod. Valid values are: SUM, "
           "MEAN, RUNNING_MEAN.")
 REPLICATED_METHOD = ("Cannot parse {} as a ReplicatedMetricReductionMethod. Valid values are: "
