@@ -10,6 +10,7 @@ Needs no TensorFlow, and runs no module that does.
 """
 
 import ast
+import copy
 import importlib
 import keyword
 import pathlib
@@ -167,7 +168,20 @@ class Writer:
     def define(self, name, module, node):
         if name in self.done or keyword.iskeyword(name):
             return
+        other, attribute = self.other_name(module, node)
+        if other is not None and name not in self.types:
+            if other.name in self.first:
+                self.again(self.first[other.name], attribute, name)
+            elif attribute == name:
+                self.define(name, other, other.definition(name))
+        if name in self.done:
+            return
         self.done.add(name)
+        hidden = isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and \
+            node.value.id.startswith("_") and module.definition(node.value.id)
+        if isinstance(hidden, ast.FunctionDef):  # `f = g = _of_no_use`
+            node = copy.copy(hidden)
+            node.name = name
         if isinstance(node, ast.FunctionDef):
             self.parts.append(function(node, self.types.get(name), 0))
         elif isinstance(node, ast.ClassDef):
@@ -176,6 +190,15 @@ class Writer:
             self.parts += [ast.unparse(one) for one in self.types[name]]
         else:
             self.parts.append(assignment(name, node.value, module))
+
+    def other_name(self, module, node):
+        """(module, name there) of an assignment such as `f = inner.f`; else (None, None)."""
+        value = getattr(node, "value", None)
+        if not isinstance(value, ast.Attribute) or not isinstance(value.value, ast.Name):
+            return None, None
+        source = load(".".join(module.imports.get(value.value.id, ("", ""))))
+        known = source is not None and source.definition(value.attr) is not None
+        return (source, value.attr) if known else (None, None)
 
     def take(self, name, source, original, listed):
         """A name that the module imports: shown too, if a program can want it from here."""
@@ -187,7 +210,7 @@ class Writer:
         if source in self.first:
             self.again(self.first[source], original, name)
         elif listed or source.startswith(("tremula.tf.ipu", "tremula.tf.keras",
-                                          "tremula.tf.plugin")):
+                                          "tremula.tf.plugin", "tremula.tf.testing")):
             node = module.definition(original)
             if node is not None:
                 self.define(name, module, node)

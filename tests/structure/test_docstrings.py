@@ -39,6 +39,7 @@ NO_TENSORS = {
     "*.config_pb2.IpuOptions.*": "`data` are bytes",
     "tensorflow.contrib.training.HParams.*": "`value` is a number or a text",
     "*.AttributeMetadata.check_type": "`value` is that of an option",
+    "*.ReplicatedMetricReductionMethod.parse": "`value` is a member or its name",
     "*.StochasticRoundingBehaviour.from_bool": "`value` is a bool",
     "*.IPUExtendedV1.value_container": "`value` is anything",
     "*.IPU*Estimator.__init__": "`params` is a dict of hyperparameters",

@@ -51,6 +51,16 @@ def test_entries_say_what_the_table_says(reference, pages):
     assert seen == {"works", "ignored", "refused", "not yet"}
 
 
+def test_entries_say_something(pages):
+    """A name is described, has a value, or is a constant or a message of protocol buffers."""
+    empty = [f"{place}.{head}" for place, text in pages.items() if not place.endswith("_pb2")
+             for head, value in re.findall(
+                 r"^\.\. py:\w+:: (.*)\n(   :value:.*\n)?\n*(?=\.\. py|\Z)", text, re.M)
+             if not value and head.upper() != head]
+    assert [one.rpartition(".")[2] for one in empty] == [
+        "IPUMultiReplicaExtended", "IPUOwnedIterator"]
+
+
 def test_what_is_not_there_yet_is_in_no_page_and_no_stub(reference, pages):
     sources = reference.read()
     absent = [name for _, _, name, _, status, _ in reference.make_api_table.symbols(sources.data)

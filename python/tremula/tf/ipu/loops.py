@@ -9,11 +9,14 @@ from tremula.tf.runtime.base import checks, feed_arguments
 
 
 def repeat(n, body, inputs=None, infeed_queue=None, use_while_v1=True):
-    """Runs body(*inputs, *elements) `n` times, each time on what it returned before and, with an
-    `infeed_queue`, on the next element of its dataset; elements that are dicts are passed by name.
+    """Runs `body` `n` times on the IPU. Call it in a computation that is compiled
+    (`examples/feeds.py` is a whole program).
 
-    n       an integer, or a scalar tensor of integers
-    inputs  a list of tensors of any shape and type
+    n             an integer, or a scalar tensor of integers
+    body          a function; gets what it returned before, the first time `inputs`, and then the
+                  next element of the infeed queue (by name if it is a dict)
+    inputs        a list of tensors of any shape and type
+    infeed_queue  an IPUInfeedQueue, whose dataset gives the elements
 
     The body returns as many tensors as there are inputs, of the same types and shapes, and after
     them operations, which are run. Returns a list of tensors, the tensor if there is one, or an
