@@ -10,7 +10,7 @@
 /* All that a plan depends on. It is hashed, so key_of sets its padding bytes to zero. */
 typedef struct plan_key {
   uint64_t target, constraints;
-  int64_t numbers[8 + 7 * TRM_PLAN_MAX_DIMS];
+  int64_t numbers[8 + 8 * TRM_PLAN_MAX_DIMS];
   double proportion;
 } plan_key;
 
@@ -76,11 +76,11 @@ static plan_key key_of(const trm_target *target, const trm_conv_params *canonica
          options->enable_multi_stage_reduce << 1 | options->enable_fast_reduce;
   for (uint32_t d = 0; d < canonical->num_dims; ++d) {
     const trm_conv_dim *dim = &canonical->dims[d];
-    const int64_t fields[7] = {dim->input,          dim->kernel,   dim->stride,
-                               dim->pad_low,        dim->pad_high, dim->input_dilation,
-                               dim->kernel_dilation};
+    const int64_t fields[8] = {dim->input,           dim->kernel,   dim->stride,
+                               dim->pad_low,         dim->pad_high, dim->input_dilation,
+                               dim->kernel_dilation, dim->outer};
     memcpy(n, fields, sizeof fields);
-    n += 7;
+    n += 8;
   }
   return key;
 }

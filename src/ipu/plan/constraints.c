@@ -3,7 +3,8 @@
  *
  *   {"method": {"type": "AMP", "convUnits": 16}, "convGroupsPerGroup": 1, "inChansPerGroup": 16,
  *    "partialChansPerGroup": 16,
- *    "0": {"transform": {"swapOperands": true, "expandDims": [0], "combineConvGroups": 4},
+ *    "0": {"transform": {"swapOperands": true, "expandDims": [0], "outChanFlattenDims": [1],
+ *                        "combineConvGroups": 4},
  *          "partition": {"fieldSplit": {"1": 4}, "batchSplit": 2, "kernelSplit": {"0": 3},
  *                        "outChanSplit": {"parallel": 4, "serial": 2}, "inChanSplit": 4,
  *                        "convGroupSplit": 1}}}
@@ -106,6 +107,23 @@ static trm_status take_partition(const json_t *value, trm_plan_partition *p, trm
   return TRM_OK;
 }
 
+/* Reads [0, 2] into bits. */
+static trm_status take_dim_set(const json_t *value, const char *key, uint32_t *out,
+                               trm_error *error) {
+  if (!json_is_array(value)) {
+    FAIL(INVALID_ARGUMENT, "planConstraints: \"%s\" must be an array of dimensions", key);
+  }
+  for (size_t i = 0; i < json_array_size(value); ++i) {
+    const json_int_t d = json_integer_value(json_array_get(value, i));
+    if (!json_is_integer(json_array_get(value, i)) || d < 0 || d >= TRM_PLAN_MAX_DIMS) {
+      FAIL(INVALID_ARGUMENT, "planConstraints: \"%s\" names dimensions from 0 to %d", key,
+           TRM_PLAN_MAX_DIMS - 1);
+    }
+    *out |= 1u << d;
+  }
+  return TRM_OK;
+}
+
 static trm_status take_transform(const json_t *value, plan_constraints *out, trm_error *error) {
   TRY(need_object(value, "\"transform\"", error));
   static const char *const known[] = {"swapOperands", "expandDims", "combineConvGroups",
@@ -119,25 +137,13 @@ static trm_status take_transform(const json_t *value, plan_constraints *out, trm
       }
       out->swap_operands = json_is_true(item);
     } else if (strcmp(key, known[1]) == 0) {
-      if (!json_is_array(item)) {
-        FAIL(INVALID_ARGUMENT, "planConstraints: \"expandDims\" must be an array of dimensions");
-      }
       out->has_expand_dims = true;
-      for (size_t i = 0; i < json_array_size(item); ++i) {
-        const json_int_t d = json_integer_value(json_array_get(item, i));
-        if (!json_is_integer(json_array_get(item, i)) || d < 0 || d >= TRM_PLAN_MAX_DIMS) {
-          FAIL(INVALID_ARGUMENT, "planConstraints: \"expandDims\" names dimensions from 0 to %d",
-               TRM_PLAN_MAX_DIMS - 1);
-        }
-        out->expand_dims |= 1u << d;
-      }
+      TRY(take_dim_set(item, key, &out->expand_dims, error));
     } else if (strcmp(key, known[2]) == 0) {
       TRY(take_count(item, key, &out->combine_groups, error));
     } else if (strcmp(key, known[3]) == 0) {
-      if (!json_is_array(item) || json_array_size(item) != 0) {
-        FAIL(UNIMPLEMENTED, "planConstraints: plans flatten no dimensions into output channels; "
-                            "\"outChanFlattenDims\" must be []");
-      }
+      out->has_flatten_dims = true;
+      TRY(take_dim_set(item, key, &out->flatten_dims, error));
     } else {
       return unknown_key("\"transform\"", key, known, sizeof known / sizeof *known, error);
     }

@@ -22,6 +22,11 @@ static row_split split_rows(int64_t rows, int64_t length, int64_t workers) {
   return (row_split){pieces / factor, plan_ceil_div(pieces % factor * length, factor)};
 }
 
+bool plan_batch_is_row(const plan_problem *problem) {
+  const uint32_t dims = problem->shape.num_dims;
+  return dims > 0 && problem->shape.dims[dims - 1].outer;
+}
+
 /* ---- AMP ------------------------------------------------------------------------------------ */
 
 /* A worker keeps registers from one call to the next, so that only its first call sets them up.
@@ -99,6 +104,7 @@ static uint64_t amp_load(const plan_problem *p) {
   return (bytes + rate - 1) / rate;
 }
 
+/* The positions of a tile's block of the kernel, in dimensions from `first` on. */
 static uint64_t kernel_positions(const plan_channels *c, uint32_t dims, uint32_t first) {
   uint64_t product = 1;
   for (uint32_t d = first; d < dims; ++d) product *= (uint64_t)c->tile_kernel[d];
@@ -132,8 +138,9 @@ static uint64_t amp_partials(const plan_problem *p, const plan_channels *c, int6
   }
   const uint32_t dims = p->shape.num_dims;
   const uint64_t height = p->filter_height;
-  const uint64_t outer = (uint64_t)plan_ceil_div(c->tile_kernel[0], (int64_t)height);
-  const uint64_t inner_positions = kernel_positions(c, dims, 1);
+  const bool has_rows = dims > 0 && p->shape.dims[0].outer;
+  const uint64_t outer = has_rows ? (uint64_t)plan_ceil_div(c->tile_kernel[0], (int64_t)height) : 1;
+  const uint64_t inner_positions = kernel_positions(c, dims, has_rows ? 1 : 0);
   const uint64_t extra = height == 1 ? 15 : height == 2 ? 46 : height == 4 ? 60 : 20 * height;
   const uint64_t block = outer * (14 + inner_positions * (12 + passes * (load + extra + 3))) +
                          outer * inner_positions * passes * inner;
@@ -319,31 +326,37 @@ static uint64_t window_inner(const plan_problem *p, int64_t rows, int64_t length
 /* Positions that meet only padding, or the zeros of an input dilation, are in no worker's list. */
 static void window_cycles(const plan_problem *p, const plan_busy *const *busy, plan_positions *at) {
   const uint32_t dims = p->shape.num_dims;
-  int64_t rows = at->tile_batch;
   if (dims == 0) {
-    at->inner = at->inner_dense = window_inner(p, 1, rows);
+    at->inner = at->inner_dense = window_inner(p, 1, at->tile_batch);
     return;
   }
+  const bool batch_is_row = plan_batch_is_row(p);
+  int64_t rows = batch_is_row ? 1 : at->tile_batch;
   static const plan_busy single = {.count = 1, .lengths = {1}, .times = {1}};
   plan_busy counted[TRM_PLAN_MAX_DIMS];
   const plan_busy *of[TRM_PLAN_MAX_DIMS] = {&single, &single, &single};
   for (uint32_t d = 0; d < dims; ++d) {
     if (busy == NULL) counted[d] = plan_count_busy(p, d, at->field[d], at->tile_field[d]);
     of[d] = busy == NULL ? &counted[d] : busy[d];
-    if (d + 1 < dims) rows *= plan_ceil_div(at->tile_field[d], p->every[d]);
+    if (d + 1 < dims || batch_is_row) rows *= plan_ceil_div(at->tile_field[d], p->every[d]);
   }
-  at->inner_dense =
-      window_inner(p, rows, plan_ceil_div(at->tile_field[dims - 1], p->every[dims - 1]));
+  at->inner_dense = window_inner(
+      p, rows,
+      batch_is_row ? at->tile_batch : plan_ceil_div(at->tile_field[dims - 1], p->every[dims - 1]));
   const plan_busy *last = of[dims - 1], *first = dims > 1 ? of[0] : &single;
   const plan_busy *middle = dims == 3 ? of[1] : &single;
   uint64_t sum = 0, times = 0;
   for (uint32_t i = 0; i < first->count; ++i) {
     for (uint32_t j = 0; j < middle->count; ++j) {
-      const int64_t busy_rows = at->tile_batch * first->lengths[i] * middle->lengths[j];
+      const int64_t above = first->lengths[i] * middle->lengths[j];
       for (uint32_t k = 0; k < last->count; ++k) {
         const uint64_t n = (uint64_t)(first->times[i] * middle->times[j] * last->times[k]);
-        const bool idle = busy_rows == 0 || last->lengths[k] == 0;
-        sum += n * window_inner(p, idle ? 0 : busy_rows, idle ? 0 : last->lengths[k]);
+        const int64_t here = last->lengths[k];
+        const bool idle = above == 0 || here == 0;
+        sum += n * window_inner(p, idle ? 0 : above * (batch_is_row ? here : at->tile_batch),
+                                idle           ? 0
+                                : batch_is_row ? at->tile_batch
+                                               : here);
         times += n;
       }
     }

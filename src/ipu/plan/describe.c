@@ -434,6 +434,8 @@ void trm_linear_plan_print(const trm_linear_plan *plan, trm_text *text) {
   if (plan->transform.swap_operands) trm_text_format(text, ", operands swapped");
   for (uint32_t d = 0; d < TRM_PLAN_MAX_DIMS; ++d) {
     if ((plan->transform.expand_dims >> d & 1) != 0) trm_text_format(text, ", dim %u expanded", d);
+    if ((plan->transform.flatten_dims >> d & 1) != 0)
+      trm_text_format(text, ", dim %u flattened", d);
   }
   if (plan->transform.combine_groups > 1) {
     trm_text_format(text, ", %u groups combined", plan->transform.combine_groups);

@@ -24,8 +24,8 @@ static inline int64_t plan_min(int64_t a, int64_t b) { return a < b ? a : b; }
 /* What planConstraints fixes of a plan; -1 and 0: free. */
 typedef struct plan_constraints {
   int swap_operands;
-  bool has_expand_dims;
-  uint32_t expand_dims;
+  bool has_expand_dims, has_flatten_dims;
+  uint32_t expand_dims, flatten_dims;
   uint32_t combine_groups;
   trm_plan_partition partition;
   int method;
@@ -86,6 +86,8 @@ typedef struct plan_busy {
   int64_t lengths[PLAN_MAX_LENGTHS], times[PLAN_MAX_LENGTHS];
 } plan_busy;
 
+/* Where the innermost dimension has no window, it is a part of the batch: rows are the batch. */
+bool plan_batch_is_row(const plan_problem *problem);
 /* Counts them for dimension d, in `split` blocks of `field` outputs. */
 plan_busy plan_count_busy(const plan_problem *problem, uint32_t d, uint32_t split, int64_t field);
 /* Sets inner, inner_zero and inner_dense: cycles of one kernel position and one block of channels
@@ -157,6 +159,10 @@ trm_conv_params plan_canonical(const trm_conv_params *params);
 /* The shape after a transform of a canonical shape. */
 trm_conv_params plan_transformed(const trm_conv_params *canonical,
                                  const trm_plan_transform *transform);
+/* The dimensions that a transform lays out as channels. */
+static inline uint32_t plan_laid_out(const trm_plan_transform *transform) {
+  return transform->expand_dims | transform->flatten_dims;
+}
 int64_t plan_greatest_common_divisor(int64_t a, int64_t b);
 /* See plan_problem.every. */
 int64_t plan_every(const trm_conv_dim *dim);

@@ -18,6 +18,7 @@ enum { TRM_PLAN_MAX_DIMS = 3 };
 /* One spatial dimension. trm_conv_output_size counts its output positions. */
 typedef struct trm_conv_dim {
   int64_t input, kernel, stride, pad_low, pad_high, input_dilation, kernel_dilation;
+  bool outer; /* not the innermost of the convolution, though it may be the last one here */
 } trm_conv_dim;
 
 /* Initialise it with zeros, then set members; trm_linear_plan_make checks them. */
@@ -106,6 +107,7 @@ typedef struct trm_plan_partition {
 typedef struct trm_plan_transform {
   bool swap_operands;      /* rows are computed as output channels */
   uint32_t expand_dims;    /* bit d: the kernel of dimension d is laid out as input channels */
+  uint32_t flatten_dims;   /* bit d: the output of dimension d is laid out as output channels */
   uint32_t combine_groups; /* that many groups become one, with zeros between them; 1: none */
 } trm_plan_transform;
 

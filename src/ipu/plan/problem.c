@@ -50,7 +50,7 @@ static bool suits_method(plan_problem *p) {
       p->filter_height = full / p->in_grain;
       if (p->filter_height == 1) return true;
       p->pointwise = false;
-      return shape->num_dims > 0 && shape->dims[0].kernel != 1;
+      return shape->num_dims > 0 && shape->dims[0].outer && shape->dims[0].kernel != 1;
     }
     case TRM_METHOD_SLIC: return suits_slic(p);
     case TRM_METHOD_HMAC: break;
@@ -71,7 +71,8 @@ static void find_rearranged(const trm_conv_params *canonical, trm_plan_pass pass
   const bool weight_update = pass == TRM_PASS_TRAINING_WU;
   const bool full_update = pass == TRM_PASS_FC_TRAINING_WU;
   const bool transformed =
-      transform->swap_operands || transform->expand_dims != 0 || transform->combine_groups > 1;
+      transform->swap_operands || plan_laid_out(transform) != 0 || transform->combine_groups > 1;
+  const bool flattened = transform->flatten_dims != 0 && !weight_update;
   const bool pad_in = shape->in_channels % p->in_grain != 0;
   const bool pad_out = shape->out_channels % p->out_grain != 0;
   const bool pad_groups = shape->groups % p->group_grain != 0;
@@ -91,7 +92,7 @@ static void find_rearranged(const trm_conv_params *canonical, trm_plan_pass pass
     p->rearranged_operands += bytes;
   }
   if (weight_update != transform->swap_operands || full_update || transform->combine_groups > 1 ||
-      pad_out) {
+      flattened || pad_out) {
     p->rearranged_output = groups * shape->batch * out * p->out_bytes;
     for (uint32_t d = 0; d < shape->num_dims; ++d) p->rearranged_output *= p->output[d];
   }

@@ -96,9 +96,10 @@ typedef struct cuts {
  * canonical shape. A dimension without a window is a part of the batch. */
 static uint32_t given_split(const search *s, uint32_t fields[MAX_DIMS]) {
   const trm_plan_partition *given = &s->constraints->partition;
+  const uint32_t laid_out = plan_laid_out(&s->problem.transform);
   uint32_t batch = given->batch, kept = 0;
   for (uint32_t d = 0; d < MAX_DIMS; ++d) {
-    if (d < s->canonical->num_dims && (s->problem.transform.expand_dims >> d & 1) == 0) {
+    if (d < s->canonical->num_dims && (laid_out >> d & 1) == 0) {
       fields[kept++] = given->field[d];
     } else if (given->field[d] > 0) {
       const uint64_t product = (uint64_t)(batch == 0 ? 1 : batch) * given->field[d];
@@ -409,11 +410,11 @@ static trm_status search_problem_lists(search *s, trm_error *error) {
   uint32_t kept = 0;
   kernels[0] = kernels[1] = (split_list){1, &one_split};
   for (uint32_t d = 0; d < s->canonical->num_dims; ++d) {
-    if ((p->transform.expand_dims >> d & 1) != 0) {
+    if ((plan_laid_out(&p->transform) >> d & 1) != 0) {
       if (given->kernel[d] > 1) return TRM_OK;
       continue;
     }
-    if (kept + 1 < p->shape.num_dims) {
+    if (kept < 2 && p->shape.dims[kept].outer) {
       TRY(list_splits(s, p->shape.dims[kept].kernel, given->kernel[d], &kernels[kept], error));
     } else if (given->kernel[d] > 1) {
       return TRM_OK; /* no plan splits the innermost dimension */
@@ -530,6 +531,49 @@ static trm_status try_methods(search *s, const trm_plan_transform *transform, tr
   return TRM_OK;
 }
 
+static trm_status try_groups(search *s, trm_plan_transform transform, trm_error *error) {
+  const trm_conv_params *c = s->canonical;
+  const uint32_t given = s->constraints->combine_groups;
+  for (uint32_t combine = 1; combine <= c->groups; combine *= 2) {
+    if (given > 0 && given != combine) continue;
+    /* Combining pays until a group fills a convolution unit. */
+    if (combine > 1 && (c->in_channels * combine > 16 || combine > 16)) break;
+    transform.combine_groups = combine;
+    TRY(try_methods(s, &transform, error));
+  }
+  return TRM_OK;
+}
+
+/* Tries all ways to lay out dimensions as channels: the kernel as input channels where it is not
+ * longer than the input, the output as output channels where the input is not longer than the
+ * kernel. Otherwise most of what the units would hold is zeros. */
+static trm_status try_dims(search *s, bool swap, trm_error *error) {
+  const plan_constraints *given = s->constraints;
+  const uint32_t dims = s->canonical->num_dims, all = (1u << dims) - 1;
+  uint32_t may_expand = 0, may_flatten = 0;
+  for (uint32_t d = 0; d < dims; ++d) {
+    const trm_conv_dim *dim = &s->canonical->dims[d];
+    const bool grows = trm_conv_output_size(dim) > 1 || dim->input < dim->kernel;
+    if (dim->kernel > 1 && dim->kernel <= dim->input) may_expand |= 1u << d;
+    if (grows && dim->input <= dim->kernel) may_flatten |= 1u << d;
+  }
+  for (uint32_t expand = 0; expand <= all; ++expand) {
+    if (given->has_expand_dims ? expand != given->expand_dims : (expand & ~may_expand) != 0) {
+      continue;
+    }
+    for (uint32_t flatten = 0; flatten <= all; ++flatten) {
+      if ((flatten & expand) != 0) continue;
+      if (given->has_flatten_dims ? flatten != given->flatten_dims
+                                  : (flatten & ~may_flatten) != 0) {
+        continue;
+      }
+      if (swap && (expand | flatten) != all) continue; /* operands with windows stay */
+      TRY(try_groups(s, (trm_plan_transform){swap, expand, flatten, 1}, error));
+    }
+  }
+  return TRM_OK;
+}
+
 trm_status plan_search(const trm_target *target, const trm_conv_params *canonical,
                        const trm_plan_options *options, const plan_constraints *constraints,
                        int64_t bound, const plan_choice *known, plan_result *out_result,
@@ -548,25 +592,9 @@ trm_status plan_search(const trm_target *target, const trm_conv_params *canonica
     s->best = *known;
   }
   trm_status status = TRM_OK;
-  const uint32_t dims = canonical->num_dims;
   for (uint32_t swap = 0; swap <= 1 && status == TRM_OK; ++swap) {
     if (constraints->swap_operands >= 0 && constraints->swap_operands != (int)swap) continue;
-    for (uint32_t expand = 0; expand < 1u << dims && status == TRM_OK; ++expand) {
-      if (constraints->has_expand_dims && constraints->expand_dims != expand) continue;
-      if (swap == 1 && expand != (1u << dims) - 1) continue; /* operands with windows stay */
-      bool sensible = true;                                  /* a kernel of 1 is not expanded */
-      for (uint32_t d = 0; d < dims; ++d) {
-        if ((expand >> d & 1) != 0 && canonical->dims[d].kernel == 1) sensible = false;
-      }
-      if (!sensible) continue;
-      for (uint32_t combine = 1; combine <= canonical->groups && status == TRM_OK; combine *= 2) {
-        if (constraints->combine_groups > 0 && constraints->combine_groups != combine) continue;
-        /* Combining pays until a group fills a convolution unit. */
-        if (combine > 1 && (canonical->in_channels * combine > 16 || combine > 16)) break;
-        const trm_plan_transform transform = {swap == 1, expand, combine};
-        status = try_methods(s, &transform, error);
-      }
-    }
+    status = try_dims(s, swap == 1, error);
   }
   if (status == TRM_OK) {
     out_result->found = s->found;

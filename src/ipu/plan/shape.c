@@ -57,7 +57,8 @@ static trm_status params_from_convolution(const trm_computation *computation,
                               .pad_low = w->padding_low,
                               .pad_high = w->padding_high,
                               .input_dilation = w->base_dilation,
-                              .kernel_dilation = w->window_dilation};
+                              .kernel_dilation = w->window_dilation,
+                              .outer = s + 1 < c->spatial_rank};
     /* Any number of dimensions without a window become a part of the batch. */
     if (dim.kernel == 1 && dim.input_dilation == 1 && dim.pad_low == 0 && dim.pad_high == 0) {
       out->batch *= trm_conv_output_size(&dim);
@@ -194,6 +195,7 @@ trm_conv_params plan_canonical(const trm_conv_params *params) {
   memset(c.dims, 0, sizeof c.dims);
   for (uint32_t d = 0; d < params->num_dims; ++d) {
     trm_conv_dim dim = params->dims[d];
+    dim.outer |= d + 1 < params->num_dims;
     if (dim.kernel == 1) dim.kernel_dilation = 1;
     if (dim.input == 1) dim.input_dilation = 1;
     const int64_t output = trm_conv_output_size(&dim);
@@ -218,11 +220,15 @@ trm_conv_params plan_transformed(const trm_conv_params *canonical,
   trm_conv_params t = *canonical;
   t.num_dims = 0;
   for (uint32_t d = 0; d < canonical->num_dims; ++d) {
+    const trm_conv_dim *dim = &canonical->dims[d];
     if ((transform->expand_dims >> d & 1) != 0) {
-      t.in_channels *= canonical->dims[d].kernel;
-      t.batch *= trm_conv_output_size(&canonical->dims[d]);
+      t.in_channels *= dim->kernel;
+      t.batch *= trm_conv_output_size(dim);
+    } else if ((transform->flatten_dims >> d & 1) != 0) {
+      t.in_channels *= dim->input;
+      t.out_channels *= trm_conv_output_size(dim);
     } else {
-      t.dims[t.num_dims++] = canonical->dims[d];
+      t.dims[t.num_dims++] = *dim;
     }
   }
   for (uint32_t d = t.num_dims; d < TRM_PLAN_MAX_DIMS; ++d) {

@@ -43,7 +43,7 @@ static inline trm_conv_params convolution(trm_dtype type, int64_t groups, int64_
                        .num_dims = 2};
   const int64_t pad = (kernel - 1) / 2;
   for (int d = 0; d < 2; ++d) {
-    p.dims[d] = (trm_conv_dim){field, kernel, stride, pad, kernel - 1 - pad, 1, 1};
+    p.dims[d] = (trm_conv_dim){field, kernel, stride, pad, kernel - 1 - pad, 1, 1, d == 0};
   }
   return p;
 }

@@ -59,7 +59,7 @@ static void test_extreme(void **state) {
                        .num_dims = 3};
   static const int64_t sizes[3][3] = {{153, 18, 2}, {132, 22, 1}, {224, 7, 2}};
   for (int d = 0; d < 3; ++d) {
-    p.dims[d] = (trm_conv_dim){sizes[d][0], sizes[d][1], sizes[d][2], 0, 0, 1, 1};
+    p.dims[d] = (trm_conv_dim){sizes[d][0], sizes[d][1], sizes[d][2], 0, 0, 1, 1, d < 2};
   }
   trm_plan_options options = trm_plan_options_default();
   options.available_memory_proportion = 0.05;
@@ -241,7 +241,8 @@ static void test_constraints(void **state) {
   }
   plan = constrained(target, &window,
                      "{\"method\": {\"type\": \"AMP\", \"convUnits\": 8},"
-                     " \"inChansPerGroup\": 4, \"partialChansPerGroup\": 8, \"0\": {\"partition\":"
+                     " \"inChansPerGroup\": 4, \"partialChansPerGroup\": 8, \"0\":"
+                     " {\"transform\": {\"expandDims\": []}, \"partition\":"
                      " {\"fieldSplit\": {\"0\": 7, \"1\": 2}, \"batchSplit\": 2, \"kernelSplit\":"
                      " {\"0\": 3}, \"convGroupSplit\": 4}}}");
   assert_int_equal(plan.conv_units, 8);
@@ -256,6 +257,9 @@ static void test_constraints(void **state) {
                      " \"combineConvGroups\": 2}}}");
   assert_int_equal(plan.transform.expand_dims, 1);
   assert_int_equal(plan.transform.combine_groups, 2);
+  check_plan(target, &plan);
+  plan = constrained(target, &window, "{\"0\": {\"transform\": {\"outChanFlattenDims\": [1]}}}");
+  assert_int_equal(plan.transform.flatten_dims, 2);
   check_plan(target, &plan);
 
   refuse_constraints(target, &matmul, "{\"method\": {\"type\": \"VMAC\"}}", "no plan keeps");
@@ -447,6 +451,7 @@ static void test_instructions(void **state) {
   assert_int_equal(p.num_dims, 1);
   assert_int_equal(p.dims[0].kernel, 3);
   assert_int_equal(p.dims[0].stride, 2);
+  assert_true(p.dims[0].outer); /* rows of the kernel can be split, columns cannot */
   assert_int_equal(trm_conv_output_size(&p.dims[0]), 28);
   trm_module_free(module);
 }

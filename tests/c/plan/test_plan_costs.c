@@ -10,7 +10,7 @@ static plan_problem amp_problem(const trm_target *target, trm_dtype type, bool w
   const trm_conv_params p = trm_conv_params_matmul(type, type, 1, 16, 32, 64);
   trm_plan_options options = trm_plan_options_default();
   options.use_128bit_conv_unit_load = wide;
-  const trm_plan_transform transform = {false, 0, 1};
+  const trm_plan_transform transform = {false, 0, 0, 1};
   plan_problem problem;
   assert_true(plan_problem_init(target, &p, &options, &transform, TRM_METHOD_AMP, 16, 1,
                                 type == TRM_F16 ? 16 : 8, 16, &problem));
@@ -24,9 +24,10 @@ static void test_formulas_with_kernel(void **state) {
   trm_conv_params shape = {.input_type = TRM_F16, .output_type = TRM_F16, .groups = 1, .batch = 1};
   shape.in_channels = shape.out_channels = 16;
   shape.num_dims = 2;
-  shape.dims[0] = shape.dims[1] = (trm_conv_dim){12, 3, 1, 0, 0, 1, 1};
+  shape.dims[0] = shape.dims[1] = (trm_conv_dim){12, 3, 1, 0, 0, 1, 1, true};
+  shape.dims[1].outer = false;
   const trm_plan_options options = trm_plan_options_default();
-  const trm_plan_transform transform = {false, 0, 1};
+  const trm_plan_transform transform = {false, 0, 0, 1};
   plan_problem p;
   assert_true(
       plan_problem_init(target, &shape, &options, &transform, TRM_METHOD_AMP, 16, 1, 16, 16, &p));
@@ -125,7 +126,7 @@ static void test_canonical(void **state) {
   assert_int_equal(p.num_dims, 1);
   assert_int_equal(p.batch, 20);
   assert_int_equal(p.dims[0].kernel, 3);
-  const trm_plan_transform transform = {false, 1, 1};
+  const trm_plan_transform transform = {false, 1, 0, 1};
   p = plan_transformed(&p, &transform);
   assert_int_equal(p.num_dims, 0);
   assert_int_equal(p.batch, 200);
@@ -201,6 +202,45 @@ static void test_strided_gradient(void **state) {
   trm_target_release(target);
 }
 
+/* The update of a 7 x 1 kernel lays out the columns alone: without a window they are rows with the
+ * batch, and the rows of the kernel can be split. That of a 1 x 7 kernel lays out both. */
+static void test_update_of_bar(void **state) {
+  (void)state;
+  trm_target *target = load("mk1");
+  trm_plan_options options = trm_plan_options_default();
+  options.pass = TRM_PASS_TRAINING_WU;
+  uint64_t bytes[2];
+  for (int d = 0; d < 2; ++d) {
+    trm_conv_params p = convolution(TRM_F16, 1, 160, 4, 192, 17, 17, 1);
+    for (int e = 0; e < 2; ++e) p.dims[e].pad_low = p.dims[e].pad_high = d == e ? 3 : 0;
+    const trm_linear_plan plan = make_plan(target, &p, &options);
+    check_plan(target, &plan);
+    assert_int_equal(plan_laid_out(&plan.transform), d == 0 ? 2 : 3);
+    bytes[d] = plan.temp_bytes;
+  }
+  assert_true(2 * bytes[0] < bytes[1]);
+  trm_target_release(target);
+}
+
+/* The gradient of a kernel that is as wide as its input: each of 200 columns of the result is an
+ * output channel. As positions they would meet one column of the input each. */
+static void test_flattened(void **state) {
+  (void)state;
+  trm_target *target = load("mk1");
+  trm_plan_options options = trm_plan_options_default();
+  options.pass = TRM_PASS_TRAINING_BWD;
+  trm_conv_params p = convolution(TRM_F16, 1, 1440, 100, 1, 11, 5, 1);
+  p.dims[0].pad_low = p.dims[0].pad_high = 4;
+  p.dims[1] = (trm_conv_dim){1, 200, 1, 199, 199, 1, 1, false};
+  const trm_linear_plan plan = make_plan(target, &p, &options);
+  check_plan(target, &plan);
+  assert_int_equal(plan.transform.flatten_dims, 2);
+  assert_int_equal(plan.method, TRM_METHOD_AMP);
+  options.constraints = "{\"0\": {\"transform\": {\"outChanFlattenDims\": []}}}";
+  assert_true(4 * plan.cycles < make_plan(target, &p, &options).cycles);
+  trm_target_release(target);
+}
+
 /* The gradient of weights with little memory: what a turn reads is rearranged in that turn. */
 static void test_rearranged_in_turns(void **state) {
   (void)state;
@@ -255,6 +295,7 @@ int main(void) {
       cmocka_unit_test(test_formulas),         cmocka_unit_test(test_formulas_with_kernel),
       cmocka_unit_test(test_canonical),        cmocka_unit_test(test_padding),
       cmocka_unit_test(test_strided_gradient), cmocka_unit_test(test_rearranged_in_turns),
+      cmocka_unit_test(test_update_of_bar),    cmocka_unit_test(test_flattened),
       cmocka_unit_test(test_input_dilation),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

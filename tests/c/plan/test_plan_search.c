@@ -84,8 +84,8 @@ static void channels(brute *b, const plan_problem *p, int64_t in_serial, int64_t
   const int64_t in = (p->in_grains + in_serial - 1) / in_serial;
   const int64_t out = (p->out_grains + out_serial - 1) / out_serial;
   const uint32_t dims = p->shape.num_dims;
-  const int64_t k0 = dims >= 2 ? p->shape.dims[0].kernel : 1;
-  const int64_t k1 = dims >= 3 ? p->shape.dims[1].kernel : 1;
+  const int64_t k0 = dims >= 1 && p->shape.dims[0].outer ? p->shape.dims[0].kernel : 1;
+  const int64_t k1 = dims >= 2 && p->shape.dims[1].outer ? p->shape.dims[1].kernel : 1;
   for (int64_t g = 1; g <= tiles; ++g) {
     for (int64_t o = 1; g * o <= tiles; ++o) {
       for (int64_t i = 1; g * o * i <= tiles; ++i) {
@@ -169,18 +169,36 @@ static void methods(brute *b, const trm_plan_transform *t) {
   problem(b, t, TRM_METHOD_OUTER_PRODUCT, 0, 1, 1, 64);
 }
 
+/* Digit d of `layout` in base 3: dimension d stays, its kernel is expanded, its output flattened.
+ */
+static bool layout_of(const trm_conv_params *s, uint32_t layout, trm_plan_transform *out) {
+  bool allowed = true, stays = false;
+  for (uint32_t d = 0; d < s->num_dims; ++d, layout /= 3) {
+    const trm_conv_dim *dim = &s->dims[d];
+    if (layout % 3 == 0) stays = true;
+    if (layout % 3 == 1) {
+      out->expand_dims |= 1u << d;
+      allowed = allowed && dim->kernel > 1 && dim->kernel <= dim->input;
+    } else if (layout % 3 == 2) {
+      out->flatten_dims |= 1u << d;
+      allowed = allowed && dim->input <= dim->kernel &&
+                (dim->input < dim->kernel || trm_conv_output_size(dim) > 1);
+    }
+  }
+  return allowed && !(stays && out->swap_operands);
+}
+
 static void search_all(brute *b) {
+  static const uint32_t layouts[] = {1, 3, 9, 27};
   const trm_conv_params *s = &b->shape;
   b->found = false;
   for (uint32_t swap = 0; swap <= 1u; ++swap) {
-    for (uint32_t expand = 0; expand < 1u << s->num_dims; ++expand) {
-      bool sensible = swap == 0 || expand == (1u << s->num_dims) - 1;
-      for (uint32_t d = 0; d < s->num_dims; ++d) {
-        if ((expand >> d & 1) != 0 && s->dims[d].kernel == 1) sensible = false;
-      }
-      for (uint32_t combine = 1; sensible && combine <= 16; combine *= 2) {
+    for (uint32_t layout = 0; layout < layouts[s->num_dims]; ++layout) {
+      trm_plan_transform transform = {.swap_operands = swap == 1, .combine_groups = 1};
+      if (!layout_of(s, layout, &transform)) continue;
+      for (uint32_t combine = 1; combine <= 16; combine *= 2) {
         if (combine > s->groups || (combine > 1 && s->in_channels * combine > 16)) break;
-        const trm_plan_transform transform = {swap == 1, expand, combine};
+        transform.combine_groups = combine;
         methods(b, &transform);
       }
     }
@@ -243,6 +261,11 @@ static const conv_case cases[] = {
     {S, 1, 2, 16, 16, 2, {6, 6}, {3, 3}, {1, 1}, 1, 1, 1, 0.04, false},
     {S, 1, 1, 4, 4, 1, {100}, {3}, {1}, 1, 1, 1, 0.6, false},
     {S, 1, 8, 6, 10, 2, {7, 3}, {3, 1}, {2, 1}, 1, 1, 1, 0.6, false},
+    /* updates of weights and a gradient: the kernel is as long as the input, or longer */
+    {H, 1, 24, 4, 40, 2, {9, 9}, {9, 9}, {1, 1}, 1, 1, 1, 0.6, false},
+    {H, 1, 20, 4, 24, 2, {9, 6}, {9, 6}, {1, 1}, 0, 1, 1, 0.6, false},
+    {H, 1, 60, 16, 1, 2, {3, 1}, {2, 9}, {1, 1}, 8, 1, 1, 0.6, false},
+    {S, 1, 40, 3, 2, 1, {2}, {11}, {1}, 10, 1, 1, 0.6, false},
     /* grouped */
     {H, 8, 1, 4, 4, 2, {14, 14}, {3, 3}, {1, 1}, 1, 1, 1, 0.6, false},
     {H, 32, 1, 4, 4, 2, {10, 10}, {1, 4}, {1, 1}, 0, 1, 1, 0.6, true},
@@ -271,8 +294,8 @@ static trm_conv_params params_of(const conv_case *c) {
                        .out_channels = c->out,
                        .num_dims = c->dims};
   for (uint32_t d = 0; d < c->dims; ++d) {
-    p.dims[d] = (trm_conv_dim){c->field[d], c->kernel[d],      c->stride[d],      c->pad,
-                               c->pad,      c->input_dilation, c->kernel_dilation};
+    p.dims[d] = (trm_conv_dim){c->field[d], c->kernel[d],      c->stride[d],       c->pad,
+                               c->pad,      c->input_dilation, c->kernel_dilation, d + 1 < c->dims};
   }
   return p;
 }
