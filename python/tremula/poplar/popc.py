@@ -20,10 +20,11 @@ from tremula.poplar import generator, paths, vertices
 VERSION = "2"  # of what is made from a source: part of the cache's key
 # All classes are in the debug information, used or not; version 4 has no indexed strings.
 DEBUG_FLAGS = ("-O0", "-gdwarf-4", "-fno-eliminate-unused-debug-types", "-femit-class-debug-always")
-# Vertices have private members, and read memory by several types. Halves are rounded after each
-# operation, as the IPU rounds them, whatever the optimisation.
-CODE_FLAGS = ("-w", "-fno-access-control", "-fno-strict-aliasing", "-fexcess-precision=16",
-              "-ffp-contract=off")
+# Vertices have private members, and read memory by several types.
+CODE_FLAGS = ("-w", "-fno-access-control", "-fno-strict-aliasing", "-ffp-contract=off")
+# Halves are rounded after each operation, as the IPU rounds them, whatever the optimisation. g++
+# before 12, for which they are a class, refuses the flag.
+ROUNDING_FLAG = "-fexcess-precision=16"
 COMMON_FLAGS = ("-shared", "-fPIC", "-Wno-attributes", "-D__POPC__=1", "-fvisibility=hidden")
 _ASSEMBLY = ".s", ".asm"
 _USAGE = """usage: popc [options] SOURCE... -o OUT.gp
@@ -128,7 +129,10 @@ def _compile(sources, output, options):
                       "class template must be instantiated, as in `template class Scale<float>;`")
     written.append(folder / "table.cpp")
     written[-1].write_text(generator.table(counts))
-    _run([*common, *CODE_FLAGS, *optimisation, *map(str, written), "-o", str(output)],
+    tried = subprocess.run([common[0], ROUNDING_FLAG, "-fsyntax-only", "-xc++", os.devnull],
+                           capture_output=True)
+    rounding = [ROUNDING_FLAG] if tried.returncode == 0 else []
+    _run([*common, *CODE_FLAGS, *rounding, *optimisation, *map(str, written), "-o", str(output)],
          ", ".join(map(str, sources)))
 
 

@@ -166,6 +166,18 @@ def test_a_missing_compiler_is_named(tmp_path, monkeypatch, capsys):
     assert "install the package g++ (Debian, Ubuntu)" in capsys.readouterr().err
 
 
+def test_an_old_compiler_that_knows_no_halves(tmp_path, monkeypatch):
+    """g++ before 12 refuses the flag by which halves are rounded."""
+    old = tmp_path / "old-g++"
+    old.write_text('#!/bin/sh\ncase " $* " in *excess-precision*) exit 1 ;; esac\nexec g++ "$@"\n')
+    old.chmod(0o755)
+    monkeypatch.setenv("TREMULA_CXX", str(old))
+    (tmp_path / "scale.cpp").write_text(SCALE)
+    (tmp_path / "factor.hpp").write_text("#define FACTOR 2")
+    popc.compile_codelets([tmp_path / "scale.cpp"], tmp_path / "scale.gp", ["-DTREMULA_HALF_CLASS"])
+    assert "Scale" in table.load(tmp_path / "scale.gp")[0]
+
+
 def test_the_cache_goes_by_content(tmp_path):
     (tmp_path / "scale.cpp").write_text(SCALE)
     (tmp_path / "factor.hpp").write_text("#define FACTOR 2\n")
