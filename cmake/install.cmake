@@ -93,8 +93,10 @@ endforeach()
 # tree of sources they are found in the build (python/tremula/poplar/paths.py).
 set(empty_libraries ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/poplar)
 file(MAKE_DIRECTORY ${empty_libraries})
-foreach(name poplar poputil popops poplin popnn popsparse poprand popfloat gcl)
+foreach(name poputil popops poplin popnn popsparse poprand popfloat gcl)
   execute_process(COMMAND ${CMAKE_AR} rc ${empty_libraries}/lib${name}.a
     COMMAND_ERROR_IS_FATAL ANY)
 endforeach()
+# Programs with a main() open Tremula's library: before glibc 2.34 dlopen is in libdl.
+file(WRITE ${empty_libraries}/libpoplar.a "INPUT(AS_NEEDED(-ldl))\n")
 install(DIRECTORY ${empty_libraries}/ DESTINATION ${operator_folder}/lib)

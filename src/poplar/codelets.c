@@ -73,7 +73,11 @@ void trm_poplar_close_codelets(trm_poplar_codelets *codelets) {
 }
 
 static trm_status load(trm_poplar_core *core, const char *path, trm_poplar_error *error) {
-  trm_poplar_codelets one = {.library = dlopen(path, RTLD_NOW | RTLD_LOCAL)};
+  /* A name without a slash would be looked for in the linker's folders. */
+  char *whole = realpath(path, NULL);
+  trm_poplar_codelets one = {.library =
+                                 dlopen(whole != NULL ? whole : path, RTLD_NOW | RTLD_LOCAL)};
+  free(whole);
   if (one.library == NULL) {
     const char *reason = dlerror();
     THROW(FILE, "the codelets %s could not be loaded: %s", path, reason != NULL ? reason : "");

@@ -14,8 +14,13 @@ PROJECT = pathlib.Path(__file__).parent / "project"
 VARIABLES = ["PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "CMAKE_PREFIX_PATH",
              "POPLAR_SDK_ENABLED", "TREMULA_LIBRARY_DIR"]
 PLAIN = """
+#include <poplar/Graph.hpp>
 #include <poplar/IPUModel.hpp>
-int main() { return poplar::IPUModel().createDevice().getTarget().getNumIPUs() == 1 ? 0 : 1; }
+int main() {
+  poplar::Graph graph(poplar::IPUModel().createDevice());
+  graph.addCodelets("scale.gp");
+  graph.addVertex(graph.addComputeSet("set"), "Scale");
+}
 """
 
 
@@ -74,7 +79,10 @@ def test_a_plain_program_after_enable_alone(tmp_path):
     (tmp_path / "plain.cpp").write_text(PLAIN)
     forget = "unset TREMULA_LIBRARY_DIR" if _builds_are_found() else ":"
     subprocess.run(["bash", "-euc", f"{forget}; source '{paths.FOLDER}/enable.sh'; "
-                    "g++ plain.cpp -o plain -lpoplar && ./plain"], cwd=tmp_path, check=True)
+                    f"popc '{PROJECT}/scale_codelet.cpp' -o scale.gp\n"
+                    "g++ plain.cpp -o plain -lpoplar && ./plain"], cwd=tmp_path, check=True,
+                   env={**os.environ, "TREMULA_PYTHON": sys.executable,
+                        "TREMULA_CODELET_CACHE": str(tmp_path / "cache")})
 
 
 def test_the_lines_of_a_makefile(tmp_path):
