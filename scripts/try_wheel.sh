@@ -84,9 +84,13 @@ config = ipu.config.IPUConfig()
 config.auto_select_ipus = 1
 config.configure_ipu_system()
 outputs = {"output_types": [tf.float32], "output_shapes": [tf.TensorShape([3])]}
-with ipu.scopes.ipu_scope("/device:IPU:0"):
-    scaled, = ipu.custom_ops.precompiled_user_op(
+def model():
+    return ipu.custom_ops.precompiled_user_op(
         [tf.constant([1.0, 2.0, 3.0])], "/wheels/libscale.so", gp_path=sys.argv[1], outs=outputs)
+
+
+with ipu.scopes.ipu_scope("/device:IPU:0"):
+    scaled, = ipu.ipu_compiler.compile(model)
 with tf.Session() as session:
     print(session.run(scaled))
 END
