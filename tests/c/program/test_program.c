@@ -426,6 +426,23 @@ static void test_what_is_worked_out_may_fit(void **state) {
   assert_true(is_advised(text, "half the batch (worked out, not planned); it may then fit\n"));
 }
 
+/* The temporaries of a product of halves are none of float32, though the program states some. */
+static void test_temporaries_of_halves(void **state) {
+  (void)state;
+#define PRODUCTS(type)                                                                       \
+  "HloModule m\nENTRY e { x = " type "[8192,16384] parameter(0)  v = " type                  \
+  "[16384,4096] parameter(1)  w = " type "[4096,16384] parameter(2)\n  y = " type            \
+  "[8192,4096] dot(x, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "              \
+  "metadata={op_name=\"one/dot\"}\n  z = " type                                              \
+  "[8192,16384] dot(y, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "             \
+  "metadata={op_name=\"two/dot\"}\n  i = f32[4] iota(), iota_dimension=0\n  ROOT t = (" type \
+  "[8192,16384], f32[4]) tuple(z, i) }"
+  assert_true(is_advised(PRODUCTS("f32"), "float16 instead of float32"));
+  assert_true(is_advised(PRODUCTS("f16"), "availableMemoryProportion 0.1"));
+  assert_false(is_advised(PRODUCTS("f16"), "float16 instead of float32"));
+#undef PRODUCTS
+}
+
 static void test_fits(void **state) {
   (void)state;
   trm_program *p = make_program("HloModule m\nENTRY e { x = f32[8] parameter(0)  ROOT n = f32[8] "
@@ -643,6 +660,7 @@ int main(void) {
       cmocka_unit_test(test_search),
       cmocka_unit_test(test_half_is_advised_for_float32),
       cmocka_unit_test(test_what_is_worked_out_may_fit),
+      cmocka_unit_test(test_temporaries_of_halves),
       cmocka_unit_test(test_fits),
       cmocka_unit_test(test_bad_options),
       cmocka_unit_test(test_program_of_an_executable),
