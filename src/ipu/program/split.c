@@ -2,10 +2,9 @@
  *
  * The computation with most of the work (the entry, or the body of a loop) is cut between layers
  * into runs of consecutive layers. Gradients go with their forward op, updates with their variable.
- * The first cut goes by the bytes of results and inputs. Then each cut is estimated, the bytes of
- * every IPU's fullest tile correct the assumed weights of the units, and the cuts move. The best
- * cut is kept. */
-#include <math.h>
+ * The plan of the whole program tells what each run would need (cuts.c). The best cut by that is
+ * estimated, the bytes of every IPU's fullest tile correct the model, and where that promises a
+ * better cut, it is estimated too. The best cut is kept. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,20 +12,19 @@
 #include "base/sized.h"
 #include "hlo/infer.h"
 #include "ipu/program/change.h"
+#include "ipu/program/cuts.h"
 #include "ipu/program/draft.h"
 #include "ipu/program/layers.h"
 #include "ipu/program/make_pipeline.h"
 #include "ipu/target/target.h"
 #include "passes/pass.h"
 
-enum { MAX_SHARDS = 64, ROUNDS = 6, MOVES = 6, BRIEF_ROUNDS = 3, FIT_SWEEPS = 30, NO_UNIT = -1 };
+enum { MAX_SHARDS = TRM_MOST_PARTS, ROUNDS = 6, MOVES = 6, FEW_ROUNDS = 2, NO_UNIT = -1 };
 
 /* A run of consecutive forward instructions of one layer: cuts are between units. */
 typedef struct unit {
   const char *layer;
   size_t layer_length;
-  double weight;   /* bytes that the unit adds to a fullest tile; at first all bytes of its results
-                      and weights */
   double crossing; /* bytes that a cut before this unit would send */
 } unit;
 
@@ -48,6 +46,7 @@ typedef struct splitter {
   bool *is_source;            /* by instruction: inputs, constants */
   bool *is_free;              /* by instruction: made of sources, in no layer */
   unit *units;
+  trm_cut_model *model;
   int32_t *last_units; /* a hash table of the last unit of each layer; it has 2^n places */
   size_t num_places;
   trm_arena arena;
@@ -239,14 +238,17 @@ static void place_free(splitter *s) {
 }
 
 /* Backward passes compute some things again from what the forward pass kept, and programs say them
- * at the end of all layers. They belong to the unit of their layer, unless they read a later one.
- */
+ * at the end of all layers. They belong to the unit of their layer or, where they read a later one,
+ * to that, unless it is the last of all: then the layer goes on in a unit of its own. */
 static int32_t earlier_unit(const splitter *s, const trm_instruction *instruction,
                             int32_t of_layer) {
+  int32_t latest = of_layer;
+  if (of_layer == NO_UNIT) return NO_UNIT;
   for (uint32_t k = 0; k < instruction->num_operands; ++k) {
-    if (s->unit_of[instruction->operands[k]] > of_layer) return NO_UNIT;
+    const int32_t of_operand = s->unit_of[instruction->operands[k]];
+    if (of_operand > latest) latest = of_operand;
   }
-  return of_layer;
+  return latest == of_layer || latest + 1 < (int32_t)s->num_units ? latest : NO_UNIT;
 }
 
 static trm_status find_units(splitter *s, trm_error *error) {
@@ -289,20 +291,14 @@ static trm_status find_units(splitter *s, trm_error *error) {
     }
     if (last == NULL || (names && !same_layer(last, layer, length))) {
       int32_t *of_layer = last_unit_of(s, layer, length);
-      const int32_t earlier = earlier_unit(s, instruction, *of_layer);
-      if (earlier == NO_UNIT) {
-        *of_layer = (int32_t)s->num_units++;
-        s->units[*of_layer] = (unit){.layer = layer, .layer_length = length};
+      int32_t place = earlier_unit(s, instruction, *of_layer);
+      if (place == NO_UNIT) {
+        place = *of_layer = (int32_t)s->num_units++;
+        s->units[place] = (unit){.layer = layer, .layer_length = length};
       }
-      last = &s->units[*of_layer];
+      last = &s->units[place];
     }
     s->unit_of[i] = (int32_t)(last - s->units);
-    last->weight += (double)trm_tile_shape_bytes(&instruction->shape);
-    for (uint32_t k = 0; k < instruction->num_operands; ++k) {
-      const trm_index operand = instruction->operands[k];
-      if (!s->is_source[operand]) continue;
-      last->weight += (double)trm_tile_shape_bytes(&computation->instructions[operand].shape);
-    }
   }
   TRY(find_crossings(s, error));
   TRY(place_backward(s, error));
@@ -311,36 +307,6 @@ static trm_status find_units(splitter *s, trm_error *error) {
 }
 
 /* ---- Cuts ----------------------------------------------------------------------------------- */
-
-/* Chooses the first unit of each shard, for shards of equal weight. Near an equal share it takes
- * the cut that sends least. */
-static void choose_cuts(const splitter *s, uint32_t *cuts) {
-  double total = 0, sum = 0, best = -1;
-  for (uint32_t u = 0; u < s->num_units; ++u) total += s->units[u].weight;
-  const double share = total / s->num_shards, slack = share / 20;
-  uint32_t next = 1;
-  bool found = false;
-  cuts[0] = 0;
-  for (uint32_t u = 0; u < s->num_units && next < s->num_shards; ++u) {
-    const double target = share * next, weight = s->units[u].weight;
-    /* Of the cuts before and after the unit that exceeds the share, the nearer one. */
-    const double nearest = target - slack - (sum + weight > target + slack ? weight / 2 : 0);
-    if (u > cuts[next - 1] && sum >= nearest && (!found || s->units[u].crossing < best) &&
-        (sum <= target + slack || !found)) {
-      cuts[next] = u;
-      best = s->units[u].crossing;
-      found = true;
-    }
-    sum += weight;
-    if (found && sum > target + slack) ++next, found = false;
-    /* Every remaining shard needs a unit. */
-    if (next < s->num_shards && s->num_units - u - 1 <= s->num_shards - next) {
-      cuts[next] = u + 1;
-      ++next;
-      found = false;
-    }
-  }
-}
 
 static int32_t shard_of(const splitter *s, const uint32_t *cuts, trm_index i) {
   if (s->unit_of[i] == NO_UNIT) return -1;
@@ -404,6 +370,17 @@ static trm_status estimate_cuts(const splitter *s, const uint32_t *cuts, trm_pro
   return status;
 }
 
+static trm_status make_model(splitter *s, trm_error *error) {
+  double *crossing = ARENA_NEW(&s->arena, double, (size_t)s->num_units + 1);
+  CHECK_MEMORY(crossing, "shards");
+  for (uint32_t u = 0; u < s->num_units; ++u) crossing[u] = s->units[u].crossing;
+  const trm_unit_row row = {.computation = s->computation,
+                            .num_units = s->num_units,
+                            .unit_of = s->unit_of,
+                            .crossing = crossing};
+  return trm_cuts_create(s->program, &row, s->num_shards, &s->arena, &s->model, error);
+}
+
 /* The fullest tile of each IPU. */
 static void fullest_tiles(const trm_program *program, double *out) {
   const trm_program_memory *m = &program->memory;
@@ -434,26 +411,6 @@ static trm_status note_cuts(const splitter *s, const uint32_t *cuts, trm_program
   return TRM_OK;
 }
 
-/* An estimate of the units [begin, end): the bytes of their IPU's fullest tile. */
-typedef struct sighting {
-  uint32_t begin, end;
-  double bytes;
-} sighting;
-
-/* Scales the weights until those of every estimated range add up to its bytes, as far as possible:
- * estimates of several ranges with one unit are averaged. */
-static void fit_weights(splitter *s, const sighting *seen, size_t count) {
-  for (int sweep = 0; sweep < FIT_SWEEPS; ++sweep) {
-    for (size_t i = 0; i < count; ++i) {
-      double sum = 0;
-      for (uint32_t u = seen[i].begin; u < seen[i].end; ++u) sum += s->units[u].weight;
-      if (sum <= 0) continue;
-      const double scale = sqrt(seen[i].bytes / sum);
-      for (uint32_t u = seen[i].begin; u < seen[i].end; ++u) s->units[u].weight *= scale;
-    }
-  }
-}
-
 /* The results of the search so far. */
 typedef struct found_cuts {
   trm_program *best;
@@ -461,9 +418,12 @@ typedef struct found_cuts {
   double best_fullest[MAX_SHARDS];
   uint32_t tried[ROUNDS + MOVES][MAX_SHARDS];
   uint32_t num_tried;
-  sighting seen[(ROUNDS + MOVES) * MAX_SHARDS];
-  size_t num_seen;
 } found_cuts;
+
+/* Whether a fullest tile needs a hundredth less than that of the best cuts. */
+static bool is_better(double bytes, const found_cuts *found) {
+  return found->best == NULL || bytes < 0.99 * (double)found->best->totals.worst_tile_bytes;
+}
 
 /* Estimates the program with these cuts and keeps it if it is the best one. *out_better: it is the
  * first, or its fullest tile needs a hundredth less than that of the best one before. */
@@ -478,13 +438,10 @@ static trm_status try_cuts(const splitter *s, const uint32_t *cuts, found_cuts *
   TRY(estimate_cuts(s, cuts, &program, error));
   double fullest[MAX_SHARDS];
   fullest_tiles(program, fullest);
-  for (uint32_t p = 0; p < s->num_shards; ++p) {
-    const uint32_t end = p + 1 < s->num_shards ? cuts[p + 1] : s->num_units;
-    found->seen[found->num_seen++] = (sighting){cuts[p], end, fullest[p]};
-  }
+  trm_cuts_learn(s->model, s->num_shards, cuts, fullest);
   const int64_t before = found->best == NULL ? INT64_MAX : found->best->totals.worst_tile_bytes;
   if (program->totals.worst_tile_bytes < before) {
-    *out_better = program->totals.worst_tile_bytes < before - before / 100;
+    *out_better = is_better((double)program->totals.worst_tile_bytes, found);
     trm_program_free(found->best);
     found->best = program;
     memcpy(found->best_cuts, cuts, s->num_shards * sizeof *cuts);
@@ -539,17 +496,18 @@ static trm_status search(splitter *s, trm_program **out_program, trm_error *erro
   found_cuts *found = ARENA_NEW(&s->arena, found_cuts, 1);
   CHECK_MEMORY(found, "shards");
   trm_status status = TRM_OK;
-  const int rounds = s->briefly ? BRIEF_ROUNDS : ROUNDS;
+  const int rounds = s->num_shards > 2 ? FEW_ROUNDS : ROUNDS;
   bool better = true;
   for (int round = 0; round < rounds && better; ++round) {
     if (s->briefly && round > 0 && is_settled(&found->best->totals)) break;
     if (round > 0 && is_enough(s, found)) break;
     uint32_t cuts[MAX_SHARDS];
-    choose_cuts(s, cuts);
+    double promised;
+    TRY_OR_GOTO(trm_cuts_choose(s->model, s->num_shards, cuts, &promised, error), failed);
+    if (round > 0 && !is_better(promised, found)) break;
     TRY_OR_GOTO(try_cuts(s, cuts, found, &better, error), failed);
-    fit_weights(s, found->seen, found->num_seen);
   }
-  better = !s->briefly && !is_enough(s, found);
+  better = !s->briefly && s->num_shards == 2;
   while (better && found->num_tried + 2 <= ROUNDS + MOVES) {
     TRY_OR_GOTO(move_a_unit(s, found, &better, error), failed);
   }
@@ -589,6 +547,7 @@ static trm_status create_split(const trm_program *program, const trm_module *mod
         "scope of TensorFlow's op names)",
         s.num_units, num_shards);
   }
+  TRY_OR_GOTO(make_model(&s, error), done);
   status = search(&s, out_program, error);
 done:
   trm_arena_free(&s.arena);

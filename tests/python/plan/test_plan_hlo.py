@@ -496,6 +496,21 @@ def test_what_jax_writes_apart_from_its_layer_goes_with_it(tool):
     assert found["cycles"] == by_hand["cycles"]
 
 
+def test_what_a_layer_takes_of_a_later_one_goes_there(tool):
+    """It is no layer behind all others."""
+    dims, product = "f32[256,256]", "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    lines = [f"x0 = {dims} parameter(0)"]
+    for i in range(8):
+        lines += [f"w{i} = {dims} parameter({i + 1})",
+                  f'x{i + 1} = {dims} dot(x{i}, w{i}), {product}, metadata={{op_name="l{i}/dot"}}']
+    lines += [f'late = {dims} dot(x2, w0), {product}, metadata={{op_name="l0/late"}}',
+              f"ROOT r = ({dims}, {dims}) tuple(x8, late)"]
+    source = tool.write("late.hlo", "HloModule late\n\nENTRY main {\n  " + "\n  ".join(lines)
+                        + "\n}\n")
+    case, = plan(tool, source, "--ipus", "8")["cases"]
+    assert [cut["before"] for cut in case["cuts"]] == [f"l{i}" for i in range(1, 8)]
+
+
 def test_too_few_layers_are_a_problem_of_that_case(tool):
     source = tool.write("layers.hlo", LAYERS)
     one, many = plan(tool, source, "--ipus", "1,16")["cases"]

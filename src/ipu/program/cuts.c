@@ -1,0 +1,404 @@
+/* Owns: what a range of units would need on an IPU of its own, and the best cuts by that.
+ *
+ * What always lives there (the inputs that the range reads first) is a sum over its units. What
+ * lives besides is a sum too, at one step. Each unit has some moments, its fullest steps, and a
+ * range needs the most that is live of its units at their moments. Arrays that come from earlier
+ * units (activations) or later ones (gradients) have copies there: those from earlier ones depend
+ * on where the range begins alone, the others on where it ends. So the bytes of [begin, end) at a
+ * moment are until[end] - from[begin]. In a long row neighbours are joined into blocks. */
+#include "ipu/program/cuts.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/integers.h"
+#include "ipu/program/draft.h"
+
+enum { MOMENTS = 3, BISECTIONS = 24, MOST_LOOKS = 20000000 };
+static const double SLACK =
+    1.02; /* within which cuts are as good, and those that send least count */
+
+struct trm_cut_model {
+  uint32_t num_blocks, num_units;
+  uint32_t *first;        /* unit of each block, and num_units behind the last */
+  double *arriving;       /* by block: bytes that a cut before it would send */
+  double *always;         /* [b]: sum of the blocks before b */
+  float *live;            /* [b][block * MOMENTS + moment]: of block b - 1 */
+  float *earlier, *later; /* [b][...]: copies in a range that begins with b, that ends before b */
+  float *from, *until;    /* [b][...]: sums of `live` before b, less `earlier`, with `later` */
+};
+
+/* ---- What a range needs ---------------------------------------------------------------------- */
+
+static size_t width(const trm_cut_model *m) { return (size_t)m->num_blocks * MOMENTS; }
+
+/* The bytes of the blocks [begin, end). */
+static double needs(const trm_cut_model *m, uint32_t begin, uint32_t end) {
+  const float *before = m->from + begin * width(m), *after = m->until + end * width(m);
+  float most = 0;
+  for (size_t i = (size_t)begin * MOMENTS; i < (size_t)end * MOMENTS; ++i) {
+    const float bytes = after[i] - before[i];
+    most = bytes > most ? bytes : most;
+  }
+  return m->always[end] - m->always[begin] + (double)most;
+}
+
+/* ---- The model ------------------------------------------------------------------------------- */
+
+/* Of a step or variable: the unit of its instruction or, inside of a called computation, of the
+ * call around it. */
+static int32_t unit_of_step(const trm_program *program, const trm_unit_row *row, uint32_t step) {
+  for (; step != TRM_NO_INDEX && step < program->num_steps; step = program->steps[step].parent) {
+    const uint32_t source = program->steps[step].source;
+    if (source == TRM_NO_INDEX) continue;
+    const trm_program_source *o = &program->sources[source];
+    if (o->computation == row->computation) return row->unit_of[o->instruction];
+  }
+  return -1;
+}
+
+static int32_t unit_of_variable(const trm_program *program, const trm_unit_row *row,
+                                const trm_program_variable *variable) {
+  if (variable->source != TRM_NO_INDEX) {
+    const trm_program_source *o = &program->sources[variable->source];
+    if (o->computation == row->computation && row->unit_of[o->instruction] >= 0) {
+      return row->unit_of[o->instruction];
+    }
+  }
+  return unit_of_step(program, row, variable->live.begin);
+}
+
+/* All tiles' bytes if each held as much of an array as its fullest does; of an array on few tiles,
+ * beside which others lie, its bytes. */
+static double weight_of(const trm_program *program, const trm_program_variable *o) {
+  const bool is_wide = 2 * (uint64_t)o->mapping.regions >= program->tiles_per_ipu;
+  return (double)(is_wide ? o->worst_bytes * program->tiles_per_ipu : o->total_bytes);
+}
+
+/* Adds the bytes of every input to the block of its first reader. */
+static trm_status add_always(const trm_program *program, const trm_unit_row *row,
+                             const uint32_t *block_of, trm_arena *arena, trm_cut_model *m,
+                             trm_error *error) {
+  const trm_computation *computation = &program->module->computations[row->computation];
+  bool *seen = ARENA_NEW(arena, bool, (size_t)computation->num_instructions + 1);
+  CHECK_MEMORY(seen, "cuts");
+  for (trm_index i = 0; i < computation->num_instructions; ++i) {
+    const trm_instruction *instruction = &computation->instructions[i];
+    if (row->unit_of[i] < 0) continue;
+    for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+      const trm_index operand = instruction->operands[k];
+      const bool is_tuple = computation->instructions[operand].opcode == TRM_OP_TUPLE;
+      if (is_tuple || row->unit_of[operand] >= 0 || seen[operand]) continue;
+      seen[operand] = true;
+      m->always[block_of[row->unit_of[i]] + 1] +=
+          (double)trm_tile_shape_bytes(&computation->instructions[operand].shape);
+    }
+  }
+  for (uint32_t b = 0; b < m->num_blocks; ++b) m->always[b + 1] += m->always[b];
+  return TRM_OK;
+}
+
+/* The least and the greatest unit that reads the result of an instruction, or views of it. */
+typedef struct readers {
+  int32_t least, most;
+} readers;
+
+static bool is_view(const trm_instruction *o) {
+  return o->opcode == TRM_OP_GET_TUPLE_ELEMENT || o->opcode == TRM_OP_RESHAPE ||
+         o->opcode == TRM_OP_BITCAST;
+}
+
+static void join_readers(readers *to, int32_t least, int32_t most) {
+  if (least < to->least) to->least = least;
+  if (most > to->most) to->most = most;
+}
+
+static void find_readers(const trm_computation *computation, const int32_t *unit_of,
+                         readers *found) {
+  for (trm_index i = 0; i < computation->num_instructions; ++i) {
+    found[i] = (readers){unit_of[i] < 0 ? INT32_MAX : unit_of[i], unit_of[i]};
+  }
+  for (trm_index i = computation->num_instructions; i-- > 0;) {
+    const trm_instruction *o = &computation->instructions[i];
+    if (unit_of[i] < 0) continue;
+    for (uint32_t k = 0; k < o->num_operands; ++k) {
+      readers *of_operand = &found[o->operands[k]];
+      if (is_view(o)) join_readers(of_operand, found[i].least, found[i].most);
+      else join_readers(of_operand, unit_of[i], unit_of[i]);
+    }
+  }
+}
+
+/* Adds `bytes`, which live from step `begin` to `end`, to the moments of the blocks that a copy of
+ * an array of block `of` is for: those up to `most` in ranges that begin behind `of`, those down to
+ * `least` in ranges that end before it. */
+static void add_copies(trm_cut_model *m, const uint32_t *step, trm_program_interval live,
+                       uint32_t of, uint32_t least, uint32_t most, float bytes) {
+  for (uint32_t begin = of + 1; begin <= most; ++begin) {
+    for (size_t at = (size_t)begin * MOMENTS; at < width(m); ++at) {
+      const bool lives = live.begin <= step[at] && step[at] < live.end;
+      if (lives) m->earlier[begin * width(m) + at] += bytes;
+    }
+  }
+  for (uint32_t end = least + 1; end <= of; ++end) {
+    for (size_t at = 0; at < (size_t)end * MOMENTS; ++at) {
+      const bool lives = live.begin <= step[at] && step[at] < live.end;
+      if (lives) m->later[end * width(m) + at] += bytes;
+    }
+  }
+}
+
+static trm_status add_all_copies(const trm_program *program, const trm_unit_row *row,
+                                 const uint32_t *block_of, const uint32_t *step, trm_arena *arena,
+                                 trm_cut_model *m, trm_error *error) {
+  const trm_computation *computation = &program->module->computations[row->computation];
+  readers *found = ARENA_NEW(arena, readers, (size_t)computation->num_instructions + 1);
+  CHECK_MEMORY(found, "cuts");
+  find_readers(computation, row->unit_of, found);
+  for (uint32_t v = 0; v < program->num_variables; ++v) {
+    const trm_program_variable *o = &program->variables[v];
+    const bool is_array = !o->always_live && o->dtype != TRM_U8 && o->source != TRM_NO_INDEX;
+    if (!is_array || o->mapping.kind == TRM_MAPPING_NONE) continue;
+    const trm_program_source *source = &program->sources[o->source];
+    if (source->computation != row->computation || row->unit_of[source->instruction] < 0) continue;
+    const readers *by = &found[source->instruction];
+    add_copies(m, step, o->live, block_of[row->unit_of[source->instruction]], block_of[by->least],
+               block_of[by->most], (float)weight_of(program, o));
+  }
+  return TRM_OK;
+}
+
+/* Sums up what the model knows of each block. */
+static void add_up(trm_cut_model *m) {
+  const size_t row = width(m);
+  for (size_t i = 0; i < row; ++i) m->from[i] = m->until[i] = 0;
+  for (uint32_t b = 1; b <= m->num_blocks; ++b) {
+    for (size_t i = 0; i < row; ++i) {
+      m->from[b * row + i] = m->from[(b - 1) * row + i] + m->live[b * row + i];
+    }
+  }
+  for (size_t i = 0; i < row * (m->num_blocks + (size_t)1); ++i) {
+    m->until[i] = m->from[i] + m->later[i];
+    m->from[i] -= m->earlier[i];
+  }
+}
+
+/* The steps of the program with what begins and ends at each, and its fullest moments so far. */
+typedef struct moments {
+  const trm_program *program;
+  int32_t *block_of_variable, *block_of_step; /* negative: none */
+  uint32_t *begins, *ends; /* by step: a variable and, in `next_*`, those after it */
+  uint32_t *next_begin, *next_end;
+  double *live; /* by block, at the present step */
+  double total;
+  uint32_t *step; /* [block * MOMENTS + moment] */
+  double *most;
+} moments;
+
+/* The fullest step before the middle of the program (forward) and behind it, and the one at which
+ * most of the block itself is live. */
+static void note_moment(moments *s, size_t block, uint32_t step) {
+  const bool early = 2 * step < s->program->num_steps;
+  const double bytes[MOMENTS] = {early ? s->total : 0, early ? 0 : s->total, s->live[block]};
+  for (size_t k = 0; k < MOMENTS; ++k) {
+    if (bytes[k] <= s->most[block * MOMENTS + k]) continue;
+    s->most[block * MOMENTS + k] = bytes[k];
+    s->step[block * MOMENTS + k] = step;
+  }
+}
+
+static void record_moment(const moments *s, size_t block, uint32_t step, trm_cut_model *m) {
+  for (size_t at = block * MOMENTS; at < (block + 1) * MOMENTS; ++at) {
+    if (s->step[at] != step || s->most[at] <= 0) continue;
+    for (uint32_t b = 0; b < m->num_blocks; ++b)
+      m->live[(b + 1) * width(m) + at] = (float)s->live[b];
+  }
+}
+
+static void add_live(moments *s, const uint32_t *next, uint32_t first, double sign) {
+  for (uint32_t v = first; v != TRM_NO_INDEX; v = next[v]) {
+    const double bytes = sign * weight_of(s->program, &s->program->variables[v]);
+    s->live[s->block_of_variable[v]] += bytes;
+    s->total += bytes;
+  }
+}
+
+/* Goes through the steps: first to find each block's fullest, then to record what lives there. */
+static void go_through(moments *s, bool record, trm_cut_model *m) {
+  for (uint32_t step = 0; step < s->program->num_steps; ++step) {
+    add_live(s, s->next_end, s->ends[step], -1);
+    add_live(s, s->next_begin, s->begins[step], 1);
+    if (s->block_of_step[step] < 0) continue;
+    if (record) record_moment(s, (size_t)s->block_of_step[step], step, m);
+    else note_moment(s, (size_t)s->block_of_step[step], step);
+  }
+}
+
+static trm_status add_live_bytes(const trm_program *program, const trm_unit_row *row,
+                                 const uint32_t *block_of, trm_arena *arena, trm_cut_model *m,
+                                 trm_error *error) {
+  const size_t steps = (size_t)program->num_steps + 1, variables = program->num_variables + 1u;
+  moments s = {.program = program,
+               .block_of_variable = ARENA_NEW(arena, int32_t, variables),
+               .block_of_step = ARENA_NEW(arena, int32_t, steps),
+               .begins = ARENA_NEW(arena, uint32_t, steps),
+               .ends = ARENA_NEW(arena, uint32_t, steps),
+               .next_begin = ARENA_NEW(arena, uint32_t, variables),
+               .next_end = ARENA_NEW(arena, uint32_t, variables),
+               .live = ARENA_NEW(arena, double, m->num_blocks),
+               .step = ARENA_NEW(arena, uint32_t, width(m)),
+               .most = ARENA_NEW(arena, double, width(m))};
+  float **tables[] = {&m->live, &m->earlier, &m->later, &m->from, &m->until};
+  bool good = true;
+  for (size_t t = 0; t < sizeof tables / sizeof *tables; ++t) {
+    *tables[t] = ARENA_NEW(arena, float, (m->num_blocks + (size_t)1) * width(m));
+    good = good && *tables[t] != NULL;
+  }
+  if (!good || s.block_of_variable == NULL || s.block_of_step == NULL || s.begins == NULL ||
+      s.ends == NULL || s.next_begin == NULL || s.next_end == NULL || s.live == NULL ||
+      s.step == NULL || s.most == NULL) {
+    FAIL_NO_MEMORY("cuts");
+  }
+  for (uint32_t t = 0; t < steps; ++t) {
+    const int32_t unit = unit_of_step(program, row, t);
+    s.block_of_step[t] = unit < 0 ? -1 : (int32_t)block_of[unit];
+    s.begins[t] = s.ends[t] = TRM_NO_INDEX;
+  }
+  for (uint32_t v = 0; v < program->num_variables; ++v) {
+    const trm_program_variable *variable = &program->variables[v];
+    const int32_t unit = unit_of_variable(program, row, variable);
+    if (unit < 0 || variable->always_live || variable->mapping.kind == TRM_MAPPING_NONE) continue;
+    const uint32_t end = (uint32_t)trm_least(variable->live.end, program->num_steps);
+    s.block_of_variable[v] = (int32_t)block_of[unit];
+    s.next_begin[v] = s.begins[variable->live.begin];
+    s.begins[variable->live.begin] = v;
+    s.next_end[v] = s.ends[end];
+    s.ends[end] = v;
+  }
+  go_through(&s, false, m);
+  memset(s.live, 0, m->num_blocks * sizeof *s.live);
+  go_through(&s, true, m);
+  TRY(add_all_copies(program, row, block_of, s.step, arena, m, error));
+  add_up(m);
+  return TRM_OK;
+}
+
+trm_status trm_cuts_create(const trm_program *program, const trm_unit_row *row, uint32_t num_parts,
+                           trm_arena *arena, trm_cut_model **out_model, trm_error *error) {
+  trm_cut_model *m = ARENA_NEW(arena, trm_cut_model, 1);
+  uint32_t *block_of = ARENA_NEW(arena, uint32_t, (size_t)row->num_units + 1);
+  if (m == NULL || block_of == NULL) FAIL_NO_MEMORY("cuts");
+  /* As many blocks as trm_cuts_choose goes through in no time. */
+  const double most = cbrt(MOST_LOOKS * (double)num_parts * (double)num_parts);
+  m->num_units = row->num_units;
+  m->num_blocks = (double)row->num_units <= most ? row->num_units : (uint32_t)most;
+  m->first = ARENA_NEW(arena, uint32_t, (size_t)m->num_blocks + 1);
+  m->arriving = ARENA_NEW(arena, double, (size_t)m->num_blocks + 1);
+  m->always = ARENA_NEW(arena, double, (size_t)m->num_blocks + 1);
+  if (m->first == NULL || m->arriving == NULL || m->always == NULL) FAIL_NO_MEMORY("cuts");
+  for (uint32_t b = 0; b <= m->num_blocks; ++b) {
+    m->first[b] = (uint32_t)((uint64_t)b * row->num_units / m->num_blocks);
+    m->arriving[b] = b == 0 || b == m->num_blocks ? 0 : row->crossing[m->first[b]];
+  }
+  for (uint32_t b = 0; b < m->num_blocks; ++b) {
+    for (uint32_t u = m->first[b]; u < m->first[b + 1]; ++u) block_of[u] = b;
+  }
+  TRY(add_always(program, row, block_of, arena, m, error));
+  TRY(add_live_bytes(program, row, block_of, arena, m, error));
+  *out_model = m;
+  return TRM_OK;
+}
+
+/* ---- The choice ------------------------------------------------------------------------------ */
+
+/* How many parts of at most `limit` bytes the row needs, if each takes what it can. */
+static uint32_t parts_of(const trm_cut_model *m, double limit) {
+  uint32_t parts = 0;
+  for (uint32_t begin = 0; begin < m->num_blocks; ++parts) {
+    uint32_t end = begin + 1;
+    while (end < m->num_blocks && needs(m, begin, end + 1) <= limit) ++end;
+    if (end == begin + 1 && needs(m, begin, end) > limit) return UINT32_MAX;
+    begin = end;
+  }
+  return parts;
+}
+
+/* The least bytes of the fullest of so many parts. */
+static double least_limit(const trm_cut_model *m, uint32_t num_parts) {
+  double low = 0, high = needs(m, 0, m->num_blocks);
+  for (int i = 0; i < BISECTIONS; ++i) {
+    const double middle = (low + high) / 2;
+    if (parts_of(m, middle) <= num_parts) high = middle;
+    else low = middle;
+  }
+  return high;
+}
+
+/* The cheapest way to cut the blocks before each end into so many parts. */
+typedef struct way {
+  double cost;    /* bytes that its cuts send, and a little for parts that are not even */
+  uint32_t begin; /* of its last part */
+} way;
+
+/* Cuts into parts of at most `limit` bytes; false: there is no such cut. */
+static bool choose_within(const trm_cut_model *m, double limit, uint32_t num_parts, way *ways,
+                          uint32_t *cuts) {
+  const size_t ends = (size_t)m->num_blocks + 1;
+  for (size_t i = 0; i < ends * (num_parts + (size_t)1); ++i) ways[i].cost = INFINITY;
+  ways[0].cost = 0;
+  for (uint32_t begin = 0; begin < m->num_blocks; ++begin) {
+    for (uint32_t end = begin + 1; end <= m->num_blocks; ++end) {
+      const double bytes = needs(m, begin, end);
+      if (bytes > limit) break;
+      const double cost = m->arriving[begin] + bytes / limit * bytes / 1e3;
+      for (uint32_t p = 0; p < num_parts; ++p) {
+        way *to = &ways[(p + 1) * ends + end];
+        const double sum = ways[p * ends + begin].cost + cost;
+        if (sum < to->cost) *to = (way){sum, begin};
+      }
+    }
+  }
+  uint32_t end = m->num_blocks;
+  if (isinf(ways[num_parts * ends + end].cost)) return false;
+  for (uint32_t p = num_parts; p > 0; --p) {
+    end = ways[p * ends + end].begin;
+    cuts[p - 1] = m->first[end];
+  }
+  return true;
+}
+
+trm_status trm_cuts_choose(const trm_cut_model *m, uint32_t num_parts, uint32_t *cuts,
+                           double *out_bytes, trm_error *error) {
+  way *ways =
+      trm_allocate_zeroed((m->num_blocks + (size_t)1) * (num_parts + (size_t)1), sizeof *ways);
+  CHECK_MEMORY(ways, "cuts");
+  *out_bytes = least_limit(m, num_parts);
+  double limit = *out_bytes * SLACK;
+  while (!choose_within(m, limit, num_parts, ways, cuts)) limit *= SLACK;
+  trm_free(ways);
+  return TRM_OK;
+}
+
+void trm_cuts_learn(trm_cut_model *m, uint32_t num_parts, const uint32_t *cuts,
+                    const double *bytes) {
+  double scales[TRM_MOST_PARTS];
+  uint32_t part_of_block = 0;
+  for (uint32_t p = 0, begin = 0, end = 0; p < num_parts; ++p, begin = end) {
+    while (end < m->num_blocks && (p + 1 == num_parts || m->first[end] < cuts[p + 1])) ++end;
+    scales[p] = bytes[p] / needs(m, begin, end);
+  }
+  const size_t row = width(m);
+  double sum = 0, before = 0;
+  for (uint32_t b = 0; b < m->num_blocks; ++b) {
+    while (part_of_block + 1 < num_parts && cuts[part_of_block + 1] <= m->first[b]) ++part_of_block;
+    const double scale = scales[part_of_block], own = m->always[b + 1] - before;
+    before = m->always[b + 1];
+    m->always[b + 1] = sum += scale * own;
+    for (size_t i = 0; i < row; ++i) {
+      m->live[(b + 1) * row + i] *= (float)scale;
+      m->later[(b + 1) * row + i] *= (float)scale;
+      m->earlier[b * row + i] *= (float)scale;
+    }
+  }
+  add_up(m);
+}
