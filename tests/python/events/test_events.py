@@ -50,6 +50,7 @@ def test_nothing_is_recorded_unless_asked_for(on_ipu, session):
     x, y = square_sum(on_ipu)
     report = trace()
     with session() as sess:
+        sess.run(report)  # what programs of other tests left
         sess.run(y, {x: X})
         events = sess.run(report)
     assert events.shape == (0,) and utils.extract_all_strings_from_event_trace(events) == ""
