@@ -59,6 +59,18 @@ def test_fields_in_messages():
     assert utils.set_recomputation_options(config).speed_size_config.allow_recompute is True
 
 
+@pytest.mark.parametrize("given, graph, execution", [
+    ([{"a": "b"}], [("a", "b")], [("a", "b")]),
+    ([{"a": "b"}, {"c": "d"}], [("a", "b")], [("c", "d")]),
+    ([{"x": "y"}, {"a": "b"}, {"c": "d"}], [("a", "b"), ("x", "y")], [("c", "d"), ("x", "y")]),
+])
+def test_report_options_by_position(given, graph, execution):
+    """Two are those of SDK 2.1, three those of the releases before."""
+    profiling = utils.set_report_options(options(), *given).profiling
+    assert sorted(profiling.graph_options) == graph
+    assert sorted(profiling.execution_options) == execution
+
+
 def test_integers_stand_for_bools():
     """As in the original's protocol buffers."""
     config = options(profiling=1, always_rearrange_copies_on_the_host=np.int64(1))

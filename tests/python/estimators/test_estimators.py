@@ -306,7 +306,7 @@ def test_the_devices_of_the_ordinal_count():
     config = ipu.config.IPUConfig()
     config.auto_select_ipus = [2, 4]
     ipu.ipu_run_config.IPURunConfig(ipu_options=config, num_replicas=4, ordinal=1)
-    with pytest.raises(ValueError, match="but `IpuOptions` configured with 2 devices"):
+    with pytest.raises(ValueError, match="but `ipu_options` configured with 2 devices"):
         ipu.ipu_run_config.IPURunConfig(ipu_options=config, num_replicas=4)
     with pytest.raises(ValueError, match="ordinal is 2"):
         ipu.ipu_run_config.IPURunConfig(ipu_options=config, ordinal=2)
@@ -479,7 +479,7 @@ def test_numbers_as_other_libraries_have_them(tmp_path):
     (lambda at: ipu.ipu_run_config.IPURunConfig(num_replicas=2),
      "requires more than one device, but `ipu_options` is None"),
     (lambda at: run_config(at, ipus=4, num_replicas=2),
-     "configured with 2 devices .2 replicas times 1 shards., but `IpuOptions` configured with 4"),
+     "configured with 2 devices .2 replicas times 1 shards., but `ipu_options` configured with 4"),
     (lambda at: ipu.ipu_estimator.IPUEstimatorSpec(ModeKeys.PREDICT, predictions=tf.zeros([]),
                                                    host_call=3), "`host_call` must be a tuple"),
 ])

@@ -179,7 +179,9 @@ def test_queue_and_replication_options():
                 "Keras.", made.set_outfeed_queue_options, **{name: 1})
     refused(ValueError, "Cannot parse most as a ReplicatedMetricReductionMethod. Valid values are: "
             "NONE, LIST, SUM, MEAN.", made.set_replication_options, "most")
-    made.set_replication_options(keras_ipu.ReplicatedMetricReductionMethod.LIST)
+    methods = keras_ipu.ReplicatedMetricReductionMethod
+    assert methods.parse(value="sum") is methods.SUM
+    made.set_replication_options(methods.LIST)
     assert made._replicated_metric_reduction_method.value == 2
     made.compile("sgd", "mse")
     made.set_outfeed_queue_options(buffer_depth=2, optimise_latency=True)

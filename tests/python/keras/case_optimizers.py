@@ -9,8 +9,9 @@ from tensorflow.python import ipu
 from tensorflow.python.ipu.eager import backprop
 from tensorflow.python.ipu.keras import layers, optimizers
 from tensorflow.python.ipu.ops import grad_util_ops
+from tensorflow.python.ipu.optimizers import gradient_accumulation_optimizer as plain
 
-legacy = keras.optimizers.legacy
+legacy, v1 = keras.optimizers.legacy, tf.compat.v1.train
 START = np.array([1.0, -2.0, 3.0], "float32")
 GRADIENTS = np.random.default_rng(5).normal(size=(12, 3)).astype("float32")
 
@@ -130,6 +131,18 @@ def test_gradient_accumulation(method, factor):
                                                              reduction_method=method))
     np.testing.assert_allclose(found[1::2], applied(legacy.Adam(0.1), halves), rtol=1e-5)
     np.testing.assert_array_equal(found[0], START)
+
+
+def test_names_by_position_as_in_older_releases():
+    for kind, opt in ((optimizers.GradientAccumulationOptimizer, legacy.SGD(0.1)),
+                      (plain.GradientAccumulationOptimizerV2, v1.GradientDescentOptimizer(0.1)),
+                      (plain.CrossReplicaGradientAccumulationOptimizerV2,
+                       v1.GradientDescentOptimizer(0.1))):
+        for given in (True, "mine"), (True, False, None, "mine"), (None, False, None, "mean",
+                                                                  "mine"):
+            assert kind(opt, 2, *given)._name == "mine"
+    with pytest.raises(ValueError, match="Cannot parse mine as one of GradientAcc"):
+        optimizers.GradientAccumulationOptimizer(legacy.SGD(0.1), 2, reduction_method="mine")
 
 
 def test_what_accumulation_refuses():

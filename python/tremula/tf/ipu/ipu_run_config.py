@@ -47,7 +47,7 @@ class IPURunConfig(collections.namedtuple("IPURunConfig", [
             if configured != num_devices:
                 raise ValueError(
                     f"`IPURunConfig` configured with {num_devices} devices ({num_replicas} "
-                    f"replicas times {num_shards} shards), but `IpuOptions` configured with "
+                    f"replicas times {num_shards} shards), but `ipu_options` configured with "
                     f"{configured} devices")
         return super().__new__(cls, iterations_per_loop, ipu_options, num_replicas, num_shards,
                                ordinal, prefetch_depth, compile_summary, autosharding)
@@ -71,7 +71,7 @@ def _number_of_ipus(options, ordinal):
 
 def _of_device(sizes, ordinal):
     if ordinal >= len(sizes):
-        raise ValueError(f"ordinal is {ordinal}, but `IpuOptions` configured with {len(sizes)} "
+        raise ValueError(f"ordinal is {ordinal}, but `ipu_options` configured with {len(sizes)} "
                          "devices of TensorFlow, which count from 0.")
     return sizes[ordinal]
 

@@ -175,6 +175,18 @@ def set_pooling_options(opts, pooling_options=None):
     return _add(opts, opts.pooling.poplar_options, pooling_options, "pooling_options")
 
 
+def _takes_graph_and_execution(function):
+    """A decorator: two dicts by position are the last two arguments, as SDK 2.1 had it."""
+    @functools.wraps(function)
+    def call(opts, *options, **named):
+        if len(options) == 2 and not named:
+            options = (None, *options)
+        return function(opts, *options, **named)
+
+    return call
+
+
+@_takes_graph_and_execution
 def set_report_options(opts, report_options=None, graph_options=None, execution_options=None):
     """Adds options of reports; `report_options` are for both kinds."""
     _add(opts, opts._profiling.graph_poplar_options, report_options, "report_options")

@@ -27,6 +27,7 @@ class GradientAccumulationOptimizerV2(ipu_optimizer.IpuOptimizer):
 
     _is_resource_update = True
 
+    @accumulation.takes_old_positions
     def __init__(self, opt, num_mini_batches, offload_weight_update_variables=None,
                  replicated_optimizer_state_sharding=False, dtype=None,
                  reduction_method=GradientAccumulationReductionMethod.SUM,
@@ -101,6 +102,7 @@ class GradientAccumulationOptimizerV2(ipu_optimizer.IpuOptimizer):
 class CrossReplicaGradientAccumulationOptimizerV2(ipu_optimizer.IpuOptimizer):
     """The same with the sums added up over the replicas too."""
 
+    @accumulation.takes_old_positions
     def __init__(self, opt, num_mini_batches, offload_weight_update_variables=None,
                  replicated_optimizer_state_sharding=False, dtype=None,
                  reduction_method=GradientAccumulationReductionMethod.SUM,

@@ -27,6 +27,7 @@ class _Accumulating(optimizer_v2_wrapper._OptimizerV2Wrapper):
             return opt
         return super().__new__(cls)
 
+    @accumulation.takes_old_positions
     def __init__(self, opt, num_mini_batches, offload_weight_update_variables=None,
                  replicated_optimizer_state_sharding=False, dtype=None,
                  reduction_method=_Method.SUM, name="GradientAccumulationOptimizer"):

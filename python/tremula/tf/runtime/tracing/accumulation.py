@@ -2,6 +2,7 @@
 
 import contextlib
 import enum
+import functools
 import threading
 
 from tremula.tf.runtime.nodes import op_types
@@ -37,6 +38,22 @@ class GradientAccumulationReductionMethod(enum.Enum):
 
 
 _Method = GradientAccumulationReductionMethod
+
+
+def takes_old_positions(init):
+    """A decorator of an optimizer's __init__(self, opt, num_mini_batches, offload, shards, dtype,
+    reduction_method, name): the name may come after `offload` too, as up to SDK 1.4, and after
+    `dtype`, as in SDK 2."""
+    @functools.wraps(init)
+    def call(self, *args, **kwargs):
+        if len(args) in (4, 6) and isinstance(args[-1], str) \
+                and args[-1].upper() not in _Method.__members__ and "name" not in kwargs:
+            *args, kwargs["name"] = args
+        init(self, *args, **kwargs)
+
+    return call
+
+
 _local = threading.local()
 
 
