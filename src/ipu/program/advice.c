@@ -12,6 +12,7 @@
 #include "passes/pass.h"
 
 enum { MOST_PROMISES = 5, MOST_PLANS = 2 };
+enum { LEAST_PART = 1000 }; /* what saves less than a thousandth of a tile is no help by itself */
 
 /* A change, and the bytes that it may save on the fullest tile. */
 typedef struct promise {
@@ -24,7 +25,8 @@ typedef struct promise {
 static trm_status add(const trm_program *program, trm_advice advice, trm_advice_list *list,
                       trm_error *error) {
   advice.saved = program->totals.worst_tile_bytes - advice.worst_tile_bytes;
-  if (advice.saved <= 0) return TRM_OK; /* it would not help */
+  const int64_t least = advice.fits ? 1 : program->totals.bytes_per_tile / LEAST_PART;
+  if (advice.saved < least) return TRM_OK; /* it would not help */
   if (!VECTOR_PUSH(list, advice)) FAIL_NO_MEMORY("advice");
   return TRM_OK;
 }

@@ -417,6 +417,25 @@ static void test_half_is_advised_for_float32(void **state) {
   assert_false(is_advised(SCALED_SUM("f16[16384,32768]", "f16[]"), "float16 instead of float32"));
 }
 
+/* Half precision is not named for the few bytes that scalars of float32 beside halves save. */
+static void test_a_few_bytes_are_no_help(void **state) {
+  (void)state;
+  trm_program *p = make_program("HloModule m\nENTRY e { x = f16[16384,32768] parameter(0)\n"
+                                "  y = f32[65536] parameter(1)  z = f32[65536] tanh(y)\n"
+                                "  c = f16[16384,32768] cosine(x)\n  ROOT t = (f16[16384,32768], "
+                                "f32[65536]) tuple(c, z) }",
+                                "mk2", NULL);
+  trm_program_search *search;
+  assert_int_equal(trm_program_search_fit(p, NULL, NULL, &search, NULL), TRM_OK);
+  trm_program_advice advice = {.size = sizeof advice};
+  for (size_t i = 0; trm_program_advice_get(search, i, &advice); ++i) {
+    assert_true(advice.fits || advice.saved > 600);
+    assert_string_not_equal(advice.text, "float16 instead of float32 for everything");
+  }
+  trm_program_search_free(search);
+  trm_program_free(p);
+}
+
 /* The line of the best change says no more of what is worked out than the list does. */
 static void test_what_is_worked_out_may_fit(void **state) {
   (void)state;
@@ -659,6 +678,7 @@ int main(void) {
       cmocka_unit_test(test_out_of_memory),
       cmocka_unit_test(test_search),
       cmocka_unit_test(test_half_is_advised_for_float32),
+      cmocka_unit_test(test_a_few_bytes_are_no_help),
       cmocka_unit_test(test_what_is_worked_out_may_fit),
       cmocka_unit_test(test_temporaries_of_halves),
       cmocka_unit_test(test_fits),
