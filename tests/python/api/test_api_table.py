@@ -47,6 +47,8 @@ def test_every_symbol(table):
         try:
             find(package, module, symbol, member)
         except (ImportError, AttributeError) as error:
+            if "has no estimators any more" in str(error):
+                continue  # TensorFlow after 2.15
             says = {"not yet": "does not have yet", "refused": "does not have"}.get(status)
             if member and status == "refused":
                 continue  # nobody imports a method

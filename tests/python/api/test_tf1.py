@@ -1,9 +1,11 @@
 """The TensorFlow 1 runner."""
 
+import importlib.util
 import os
 import pathlib
 
 import interpreter
+import pytest
 
 PYTHON = pathlib.Path(__file__).resolve().parents[3] / "python"
 
@@ -115,6 +117,8 @@ print(estimator.get_variable_value("step"))
 '''
 
 
+@pytest.mark.skipif(importlib.util.find_spec("tensorflow_estimator") is None,
+                    reason="this TensorFlow has no estimators")
 def test_an_estimator_whose_train_op_is_an_assignment(tmp_path):
     result = run(tmp_path, "import tremula._finder\n" + TRAINS)
     assert result.returncode == 0, result.stderr[-3000:]

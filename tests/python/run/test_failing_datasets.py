@@ -117,6 +117,7 @@ def test_replicas(on_ipu, session, devices, replicas):
           STEPS * replicas)
 
 
+@pytest.mark.skipif(not hasattr(tf, "estimator"), reason="this TensorFlow has no estimators")
 def test_estimators(tmp_path):
     broken = Broken("op")
 

@@ -67,11 +67,15 @@ def test_values_that_only_a_run_knows_leave_nothing_in_the_log(script):
             run(lambda x, n: tf.reduce_sum(x, n - 1))
             run(lambda x, n: tf.random.uniform([n, 2]))
             run(lambda x, n: tf.one_hot([1, 0, 2], n + 4))
+            tf.logging.warning("the last fails")
             run(lambda x, n: tf.ones([tf.cast(tf.reduce_sum(x), tf.int32), n]))
     """, TF_CPP_MIN_LOG_LEVEL="0")
     assert done.stdout.splitlines() == [
         "(2, 3)", "(4, 1)", "(8,)", "()", "(1, 2)", "(3, 5)", "True"], done.stderr
-    assert "compile-time constant" not in done.stderr
+    # TensorFlow itself logs the error of the last one from 2.16 on.
+    before, own, last = done.stderr.partition("the last fails")
+    assert own and "compile-time constant" not in before
+    assert tf.__version__ > "2.16" or "compile-time constant" not in last
 
 
 def test_gradient_of_a_loop_without_a_bound(on_ipu):

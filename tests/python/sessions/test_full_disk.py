@@ -91,6 +91,7 @@ def test_saver(on_ipu, session, full_disk, tmp_path):
         assert s.run(w)[0, 0] == -1.5
 
 
+@pytest.mark.skipif(not hasattr(tf, "estimator"), reason="this TensorFlow has no estimators")
 def test_estimators(full_disk, tmp_path):
     def data():
         return tf.data.Dataset.from_tensors((np.ones([4, 2], np.float32),) * 2).repeat()
