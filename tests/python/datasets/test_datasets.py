@@ -7,6 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tensorflow.python import ipu
+from tensorflow.python.eager import context
 
 
 def dataset(shape=(4, 4)):
@@ -38,6 +39,24 @@ def test_benchmark_of_a_dataset_that_is_fed():
     with tf.Session() as session:
         text = session.run(operation, {values: np.ones([6, 2])})[0]
     assert json.loads(text)["epochs"][0]["total_bytes_processed"] == 48
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("traced", [False, True])
+def test_benchmark_in_eager_mode(traced, capsys):
+    def benchmark():
+        queue = ipu.ipu_infeed_queue.IPUInfeedQueue(dataset())
+        return [ipu.dataset_benchmark.infeed_benchmark(queue, 2, 5, do_memcpy=False),
+                ipu.dataset_benchmark.dataset_benchmark(dataset(), 3, 25, print_stats=False)]
+
+    with context.eager_mode():
+        texts = tf.function(benchmark, autograph=False)() if traced else benchmark()
+        of_queue, of_dataset = (json.loads(text.numpy()[0])["epochs"] for text in texts)
+        assert [one["total_bytes_processed"] for one in of_queue] == [5 * 64] * 2
+        assert [one["elements_processed"] for one in of_dataset] == [25] * 3
+        assert json.loads(capsys.readouterr().err.splitlines()[-1])["epochs"] == of_queue
+        with pytest.raises(tf.errors.InvalidArgumentError, match="a dimension of size 0"):
+            ipu.dataset_benchmark.dataset_benchmark(dataset((4, 0)), 1, 1)
 
 
 def test_benchmark_refuses():
@@ -75,6 +94,23 @@ def test_extractor_and_variables(tmp_path):
     other = tf.get_variable("other", initializer=0.0, use_resource=True)
     with pytest.raises(ValueError, match="have no values for other:0"):
         ipu.dataset_extractor.import_variables([other], str(tmp_path / "variables"))
+
+
+@pytest.mark.smoke
+def test_files_in_eager_mode(tmp_path):
+    from_dataset, from_queue, inputs = (str(tmp_path / name) for name in ("data", "queue", "inputs"))
+    with context.eager_mode():
+        ipu.dataset_extractor.dataset_extractor(dataset(), 3, from_dataset, "feed")
+        ipu.utils.export_dataset_to_file(ipu.ipu_infeed_queue.IPUInfeedQueue(dataset()),
+                                         from_queue, 2, "feed")
+        variable = tf.Variable([1., 2.], name="v", use_resource=True)
+        ipu.utils.export_inputs_to_file([variable], inputs, {})
+        variable.assign([0., 0.])
+        ipu.dataset_extractor.import_variables([variable], inputs)
+        np.testing.assert_array_equal(variable, [1, 2])
+    for path, count in (from_dataset, 3), (from_queue, 2):
+        with np.load(path) as archive:
+            np.testing.assert_array_equal(archive["feed.0"][:, 0, 0], range(count))
 
 
 def test_arguments_of_other_kinds(tmp_path):

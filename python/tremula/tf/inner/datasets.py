@@ -40,3 +40,13 @@ def without_autotuning(dataset):
     options = tf.data.Options()
     options.autotune.enabled = False
     return dataset.with_options(options)
+
+
+def iterator(dataset):
+    """An iterator of a dataset, for the graph that is built, and the operations that come before
+    its first element."""
+    import tensorflow.compat.v1 as tf
+    if tf.executing_eagerly_outside_functions():
+        return iter(dataset), []
+    made = tf.data.make_initializable_iterator(dataset)
+    return made, [made.initializer]

@@ -5,14 +5,15 @@ import sys
 
 import tensorflow.compat.v1 as tf
 
-from tremula.tf.inner import datasets
+from tremula.tf.inner import datasets, functions
 from tremula.tf.ipu import ipu_infeed_queue
 from tremula.tf.runtime.base import checks
 
 
 def dataset_benchmark(dataset, number_of_epochs, elements_per_epochs, print_stats=True,
                       apply_debug_options=True, do_memcpy=True, apply_options=None):
-    """A string tensor of shape [1] that, when it is run, reads the dataset and gives JSON:
+    """A string tensor of shape [1] that, when it is run, and at once in eager mode, reads the
+    dataset and gives JSON:
 
         {"epochs": [{"elements_processed": ..., "total_bytes_processed": ..., "time_elapsed":
         (seconds), "elements_per_second": ..., "bandwidth": (GB/s)}, ...]}
@@ -29,47 +30,12 @@ def dataset_benchmark(dataset, number_of_epochs, elements_per_epochs, print_stat
     if not isinstance(dataset, datasets.dataset_class()):
         raise TypeError("Expected `dataset` argument to be of type `tf.data.Dataset`, but got "
                         f"{dataset} instead.")
+    arguments = dataset, number_of_epochs, elements_per_epochs, print_stats, do_memcpy
     with tf.device("/device:CPU:0"):
-        iterator = tf.data.make_initializable_iterator(dataset.repeat())
-        with tf.control_dependencies([iterator.initializer]):
-            start = tf.timestamp()
-
-        def element(count, total):
-            values = [tf.convert_to_tensor(one) for one in tf.nest.flatten(iterator.get_next())]
-            if do_memcpy:
-                values = [tf.raw_ops.DeepCopy(x=one) if one.dtype != tf.string else one
-                          for one in values]
-            with tf.control_dependencies(values):
-                return count + 1, total + tf.add_n([_bytes(one) for one in values])
-
-        def epoch(number, times, sizes):
-            with tf.control_dependencies([number]):
-                begin = tf.timestamp()
-            with tf.control_dependencies([begin]):
-                count, total = tf.while_loop(
-                    lambda count, total: count < elements_per_epochs, element,
-                    [tf.constant(0), tf.constant(0, tf.int64)], parallel_iterations=1)
-            with tf.control_dependencies([count, total]):
-                seconds = tf.timestamp() - begin
-            return number + 1, times.write(number, seconds), sizes.write(number, total)
-
-        with tf.control_dependencies([start, *_refuse_empty(dataset)]):
-            first = tf.constant(0) + 0
-        _, times, sizes = tf.while_loop(
-            lambda number, *_: number < number_of_epochs, epoch,
-            [first, tf.TensorArray(tf.float64, number_of_epochs),
-             tf.TensorArray(tf.int64, number_of_epochs)], parallel_iterations=1)
-
-        def report(times, sizes):
-            text = json.dumps({"epochs": [
-                _numbers(elements_per_epochs, int(size), max(float(seconds), 1e-9))
-                for seconds, size in zip(times, sizes)]})
-            if print_stats:
-                print(text, file=sys.stderr)
-            return [text.encode()]
-
-        result = tf.py_func(report, [times.stack(), sizes.stack()], tf.string)
-        return tf.reshape(result, [1])
+        if tf.executing_eagerly():
+            return functions.without_retracing_warning(
+                tf.function(lambda: _benchmark(*arguments), autograph=False))()
+        return _benchmark(*arguments)
 
 
 def _checked(name, number):
@@ -87,6 +53,50 @@ def infeed_benchmark(infeed_queue, number_of_epochs, elements_per_epochs, print_
                         f"{infeed_queue} instead.")
     return dataset_benchmark(infeed_queue._dataset, number_of_epochs, elements_per_epochs,
                              print_stats, do_memcpy=do_memcpy)
+
+
+def _benchmark(dataset, number_of_epochs, elements_per_epochs, print_stats, do_memcpy):
+    """The tensor of JSON, in a graph."""
+    iterator, made = datasets.iterator(dataset.repeat())
+    with tf.control_dependencies(made):
+        start = tf.timestamp()
+
+    def element(count, total):
+        values = [tf.convert_to_tensor(one) for one in tf.nest.flatten(iterator.get_next())]
+        if do_memcpy:
+            values = [tf.raw_ops.DeepCopy(x=one) if one.dtype != tf.string else one
+                      for one in values]
+        with tf.control_dependencies(values):
+            return count + 1, total + tf.add_n([_bytes(one) for one in values])
+
+    def epoch(number, times, sizes):
+        with tf.control_dependencies([number]):
+            begin = tf.timestamp()
+        with tf.control_dependencies([begin]):
+            count, total = tf.while_loop(
+                lambda count, total: count < elements_per_epochs, element,
+                [tf.constant(0), tf.constant(0, tf.int64)], parallel_iterations=1)
+        with tf.control_dependencies([count, total]):
+            seconds = tf.timestamp() - begin
+        return number + 1, times.write(number, seconds), sizes.write(number, total)
+
+    with tf.control_dependencies([start, *_refuse_empty(dataset)]):
+        first = tf.constant(0) + 0
+    _, times, sizes = tf.while_loop(
+        lambda number, *_: number < number_of_epochs, epoch,
+        [first, tf.TensorArray(tf.float64, number_of_epochs),
+         tf.TensorArray(tf.int64, number_of_epochs)], parallel_iterations=1)
+
+    def report(times, sizes):
+        text = json.dumps({"epochs": [
+            _numbers(elements_per_epochs, int(size), max(float(seconds), 1e-9))
+            for seconds, size in zip(times, sizes)]})
+        if print_stats:
+            print(text, file=sys.stderr)
+        return [text.encode()]
+
+    result = tf.numpy_function(report, [times.stack(), sizes.stack()], tf.string)
+    return tf.reshape(result, [1])
 
 
 def _numbers(elements, size, seconds):

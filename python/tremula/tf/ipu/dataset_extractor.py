@@ -11,12 +11,13 @@ import zlib
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tremula.tf.inner import datasets
+from tremula.tf.inner import datasets, functions
 from tremula.tf.runtime.base import checks, regular
 
 
 def dataset_extractor(dataset, num_elements, filename, feed_name, print_stats=True):
-    """The operation that writes `num_elements` elements of a dataset to a file.
+    """The operation that writes `num_elements` elements of a dataset to a file; in eager mode that
+    is done at once.
 
     The arrays' names are "<feed_name>.<number of the tensor in an element>". Raises TypeError for
     what is no dataset, ValueError for a number below 1.
@@ -29,9 +30,10 @@ def dataset_extractor(dataset, num_elements, filename, feed_name, print_stats=Tr
     if not isinstance(dataset, datasets.dataset_class()):
         raise TypeError("Expected `dataset` argument to be of type `tf.data.Dataset`, but got "
                         f"{dataset} instead.")
-    with tf.device("/device:CPU:0"):
-        iterator = tf.data.make_initializable_iterator(dataset.take(num_elements))
-        with tf.control_dependencies([iterator.initializer]):
+
+    def extract():
+        iterator, made = datasets.iterator(dataset.take(num_elements))
+        with tf.control_dependencies(made):
             first = tf.constant(0) + 0
         shapes = tf.nest.flatten(tf.data.get_output_shapes(dataset))
         types = tf.nest.flatten(tf.data.get_output_types(dataset))
@@ -47,6 +49,12 @@ def dataset_extractor(dataset, num_elements, filename, feed_name, print_stats=Tr
                       for dtype, shape in zip(types, shapes)]], parallel_iterations=1)
         names = [f"{feed_name}.{i}" for i in range(len(arrays))]
         return _write([one.stack() for one in arrays], names, filename, print_stats)
+
+    with tf.device("/device:CPU:0"):
+        if not tf.executing_eagerly():
+            return extract()
+        return functions.without_retracing_warning(
+            tf.function(lambda: [extract()] and None, autograph=False))()
 
 
 def export_variables(variables, names, filename=None, metadata=None, print_stats=True,
@@ -129,4 +137,4 @@ def _write(tensors, names, filename, print_stats):
                   f"{filename}", file=sys.stderr)
         return []
 
-    return tf.group(tf.py_func(write, tensors, []))
+    return tf.group(tf.numpy_function(write, tensors, []))

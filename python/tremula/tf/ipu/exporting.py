@@ -16,8 +16,9 @@ def export_dataset_to_file(dataset_or_infeed, output_filename, num_elements, fee
         dataset, feed_name = dataset_or_infeed._dataset, feed_name or dataset_or_infeed._id
     operation = dataset_extractor.dataset_extractor(dataset, num_elements, output_filename,
                                                     feed_name)
-    with tf.Session() as session:
-        session.run(operation)
+    if operation is not None:  # not done yet
+        with tf.Session() as session:
+            session.run(operation)
 
 
 def export_inputs_to_file(inputs, output_filename, feed_dict):
@@ -28,8 +29,9 @@ def export_inputs_to_file(inputs, output_filename, feed_dict):
     """
     operation = dataset_extractor.export_variables(inputs, [one.name for one in inputs],
                                                    output_filename)
-    with tf.Session() as session:
-        session.run(operation, feed_dict)
+    if operation is not None or feed_dict:
+        with tf.Session() as session:
+            session.run(operation, feed_dict)
 
 
 def export_variables_from_live_session(session, filename):
