@@ -1,5 +1,6 @@
 """custom_ops: functions of the user's own in C and C++, against the same in NumPy."""
 
+import functools
 import os
 import pathlib
 import subprocess
@@ -292,6 +293,16 @@ def test_inputs_with_gradients(on_ipu, library):
     np.testing.assert_array_equal(run(on_ipu(program, [tf.zeros([3])]))[0], [2, 2, 2])
 
 
+def test_no_inputs_with_gradients_and_no_name(on_ipu, library):
+    def program(x):
+        y, = op([x, tf.constant(1)], library, F3, op_name="Scale", attributes=b"2", name=None,
+                inputs_with_gradients=[])
+        assert tf.gradients(y, [x]) == [None]
+        return y
+
+    np.testing.assert_array_equal(run(on_ipu(program, [tf.ones([3])]))[0], [3, 3, 3])
+
+
 # ---- Expressions ----
 
 def test_codelet_expression(on_ipu):
@@ -346,6 +357,9 @@ def test_bad_arguments(on_ipu, library):
                 [x], library, outs((tf.float32, [4])), op_name="Pure"))]:
         with pytest.raises(ValueError, match=message):
             on_ipu(build)
+    for wrong in {"attributes": 7}, {"gradient_attributes": 7}, {"name": 7}:
+        with pytest.raises(TypeError, match=f"{next(iter(wrong))} must be a str, but it is 7"):
+            on_ipu(functools.partial(op, [x], library, F3, op_name="Told", **wrong))
     with pytest.raises(RuntimeError, match="must be part of a program"):
         op([x], library, F3, op_name="Told")
 

@@ -93,6 +93,11 @@ def _user_op(inputs, library_path, outs, name, op_name, separate_gradients, inpu
         if not isinstance(value, (list, tuple)) and (value is not None or argument == "inputs"):
             raise TypeError(f"{argument} must be a list, but it is {value!r}.")
     checks.text("op_name", op_name)
+    name = checks.text("name", name, optional=True) or "UserOp"
+    attributes, gradient_attributes = (
+        checks.text(argument, value.decode() if isinstance(value, bytes) else value, optional=True)
+        for argument, value in (("attributes", attributes),
+                                ("gradient_attributes", gradient_attributes)))
     inputs = checks.tensors("inputs", inputs)
     types, shapes = _outputs(outs)
     wanted = list(range(len(inputs))) if inputs_with_gradients is None else list(
@@ -125,7 +130,7 @@ def _user_op(inputs, library_path, outs, name, op_name, separate_gradients, inpu
             if separate_gradients:
                 for i in wanted:
                     result[i], = backward([i], i)
-            else:
+            elif wanted:
                 for i, one in zip(wanted, backward(wanted, 0)):
                     result[i] = one
             return result
@@ -166,8 +171,7 @@ def _call(library, op_name, name, inputs, types, shapes, attributes, callback, g
         if not shape.is_fully_defined():
             raise ValueError(f"The gradient '{op_name}' of a user op is of the shape {shape}, but "
                              "an IPU program is static: all shapes must be known.")
-    text = attributes.decode() if isinstance(attributes, bytes) else attributes or ""
-    config = {"library": library, "op": op_name, "name": name, "attributes": text,
+    config = {"library": library, "op": op_name, "name": name, "attributes": attributes or "",
               "is_hashable": bool(said.is_hashable), **gradient}
     if callback:
         config["callback"] = True
@@ -185,7 +189,7 @@ def _call(library, op_name, name, inputs, types, shapes, attributes, callback, g
         return _stand_in(_no_program(op_name), types, shapes)
     if said.is_stateless:
         operation = graphs.apply_op(
-            "XlaCustomCallV2", name=name or "UserOp", operands=list(inputs),
+            "XlaCustomCallV2", name=name, operands=list(inputs),
             call_target_name=_TARGET, backend_config=json.dumps(config), has_side_effect=False,
             result_dtypes=types, result_shapes=shapes)
     else:
