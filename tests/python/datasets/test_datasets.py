@@ -98,7 +98,7 @@ def test_extractor_and_variables(tmp_path):
 
 @pytest.mark.smoke
 def test_files_in_eager_mode(tmp_path):
-    from_dataset, from_queue, inputs = (str(tmp_path / name) for name in ("data", "queue", "inputs"))
+    from_dataset, from_queue, inputs = (str(tmp_path / name) for name in ("a", "b", "c"))
     with context.eager_mode():
         ipu.dataset_extractor.dataset_extractor(dataset(), 3, from_dataset, "feed")
         ipu.utils.export_dataset_to_file(ipu.ipu_infeed_queue.IPUInfeedQueue(dataset()),

@@ -139,6 +139,11 @@ def test_values_of_variables(tmp_path):
         tf.constant([1., 1.]))
     with tf.Session() as session:
         np.testing.assert_array_equal(session.run(y), [[8, 9]])
+    called = []
+    ipu.serving.export_single_step(step, given, 1, SPEC, purge_export_dir=True,
+                                   checkpoint_restore_dir=str(tmp_path / "checkpoint"),
+                                   variable_initializer=called.append)
+    assert called and serve(given, {"x": [1, 1]}, tmp_path) == {"output_0": [11, 21]}
 
 
 def test_pipeline(tmp_path, devices):

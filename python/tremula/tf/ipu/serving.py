@@ -41,7 +41,8 @@ def export_single_step(predict_step, export_dir, iterations, predict_step_signat
     output_names            names of the outputs, by default output_0, output_1, ...
     variable_initializer    function of the session that gives variables their values (TensorFlow
                             1; default: their initialisers)
-    checkpoint_restore_dir  folder of the checkpoint that has the values (TensorFlow 1)
+    checkpoint_restore_dir  folder of the checkpoint that has the values, which are read after
+                            variable_initializer was called (TensorFlow 1)
 
     Returns a function of tensors, in eager mode a tf.function, that calls what was exported and
     gives a list of its outputs, with output_names a dict of them.
@@ -367,15 +368,15 @@ def _write_graph(steps, signature, export_dir, output_names, initializer, checkp
         outputs = _named(steps(*inputs.values()), output_names)
         with tf.device("/device:CPU:0"):
             outputs = {name: tf.identity(one, f"result/{name}") for name, one in outputs.items()}
+        if initializer is not None:
+            initializer(session)
+        elif checkpoint is None:
+            session.run(v1.global_variables_initializer())
         if checkpoint is not None:
             path = tf.train.latest_checkpoint(checkpoint)
             if path is None:
                 raise ValueError(f"There is no checkpoint in {checkpoint}.")
             v1.train.Saver().restore(session, path)
-        elif initializer is not None:
-            initializer(session)
-        else:
-            session.run(v1.global_variables_initializer())
         names = [one.op.name for one in outputs.values()]
         frozen = v1.graph_util.convert_variables_to_constants(session, graph.as_graph_def(), names)
     with tf.Graph().as_default(), v1.Session() as session:
