@@ -108,6 +108,46 @@ static trm_status refuse_dynamic(trm_module *module, const trm_instruction *inst
        is_known ? metadata->op_name : "An operation", type, where);
 }
 
+static bool has_stem(const char *name, const char *stem) {
+  const size_t length = strlen(stem);
+  return strncmp(name, stem, length) == 0 && (name[length] == '.' || name[length] == '\0');
+}
+
+/* TensorFlow after 2.15 names instructions after the last part of op_name. Each gets the name that
+ * it has from 2.15, that of its opcode with a number: it is a part of the names in reports. */
+static trm_status name_by_opcodes(trm_module *module, trm_error *error) {
+  trm_names names = {0};
+  trm_status status = TRM_OK;
+  for (uint32_t pass = 0; pass < 2; ++pass) { /* first the names that stay */
+    for (uint32_t c = 0; c < module->num_computations; ++c) {
+      trm_computation *computation = &module->computations[c];
+      for (trm_index i = 0; i < computation->num_instructions; ++i) {
+        trm_instruction *instruction = &computation->instructions[i];
+        const char *path = instruction->metadata.op_name;
+        const char *opcode = trm_opcode_name(instruction->opcode);
+        const char *slash = path != NULL ? strrchr(path, '/') : NULL;
+        const bool stays = path == NULL || has_stem(instruction->name, opcode) ||
+                           !has_stem(instruction->name, slash != NULL ? slash + 1 : path);
+        bool added;
+        if (stays == (pass == 1)) continue;
+        if (stays) {
+          TRY_OR_GOTO(trm_names_add(&names, instruction->name, &added, error), done);
+          continue;
+        }
+        int64_t number = i;
+        instruction->name = opcode;
+        TRY_OR_GOTO(trm_names_add(&names, opcode, &added, error), done);
+        TRY_OR_GOTO(
+            trm_names_make_unique(&names, &module->arena, &number, &instruction->name, error),
+            done);
+      }
+    }
+  }
+done:
+  trm_names_free(&names);
+  return status;
+}
+
 static trm_status annotate_all(trm_module *module, const json_t *nodes, trm_error *error) {
   for (uint32_t c = 0; c < module->num_computations; ++c) {
     trm_computation *computation = &module->computations[c];
@@ -327,6 +367,7 @@ static trm_status apply(trm_module *module, const json_t *notes, trm_error *erro
   const char *name = json_string_value(json_object_get(notes, "name"));
   const char *side_table = json_string_value(json_object_get(notes, "side_table"));
   const json_t *first_state = json_object_get(notes, "first_state");
+  TRY(name_by_opcodes(module, error));
   TRY(annotate_all(module, json_object_get(notes, "nodes"), error));
   if (name != NULL) TRY(rename_module(module, name, error));
   if (side_table != NULL) {

@@ -107,6 +107,32 @@ static void test_notes_are_applied(void **state) {
   trm_module_free(module);
 }
 
+/* TensorFlow after 2.15 names instructions after their nodes. */
+static void test_instructions_are_named_after_opcodes(void **state) {
+  (void)state;
+  static const char hlo[] = "HloModule m\n"
+                            "ENTRY e {\n"
+                            "  add.1 = f32[2] parameter(0)\n"
+                            "  n1.2 = f32[2] add(add.1, add.1), metadata={op_name=\"n1\"}\n"
+                            "  n1.3 = f32[2] add(n1.2, n1.2), metadata={op_name=\"n1\"}\n"
+                            "  n2 = f32[2] multiply(n1.3, n1.2), metadata={op_name=\"main/n2\"}\n"
+                            "  n12.1 = f32[2] negate(n2), metadata={op_name=\"n1\"}\n"
+                            "  sine.7 = f32[2] sine(n12.1), metadata={op_name=\"sine\"}\n"
+                            "  ROOT own = f32[2] cosine(sine.7)\n"
+                            "}\n";
+  static const char *const expected[] = {"add.1", "add.2",  "add.3", "multiply.3",
+                                         "n12.1", "sine.7", "own"};
+  trm_error error = {0};
+  trm_module *module;
+  if (read_lowered(hlo, "{}", &module, &error) != TRM_OK) fail_msg("%s", error.message);
+  const trm_computation *entry = &module->computations[module->entry];
+  assert_int_equal(entry->num_instructions, sizeof expected / sizeof *expected);
+  for (trm_index i = 0; i < entry->num_instructions; ++i) {
+    assert_string_equal(entry->instructions[i].name, expected[i]);
+  }
+  trm_module_free(module);
+}
+
 static void test_no_notes_change_nothing(void **state) {
   (void)state;
   trm_error error = {0};
@@ -185,6 +211,7 @@ static void test_memory_that_runs_out(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_notes_are_applied),
+      cmocka_unit_test(test_instructions_are_named_after_opcodes),
       cmocka_unit_test(test_no_notes_change_nothing),
       cmocka_unit_test(test_refusals),
       cmocka_unit_test(test_memory_that_runs_out),
