@@ -3,11 +3,14 @@
 import concurrent.futures
 import contextlib
 import json
+import os
 import re
 import shutil
 import subprocess
+import textwrap
 
 import cluster
+import interpreter
 import numpy as np
 import pytest
 
@@ -179,6 +182,43 @@ def test_the_loss_of_a_pipeline_is_the_sum_of_the_workers(tmp_path):
     for code, output, told in _run("case_pipeline_estimator.py", tmp_path)[:2]:
         assert code == 0, output[-6000:]
         assert told["losses"] == [3., 3.]
+
+
+ALONE = """
+    import sys
+    import tensorflow.compat.v1 as tf
+    from tensorflow.python import ipu
+    tf.disable_v2_behavior()
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec({"worker": [sys.argv[1]]}), task_type="worker", task_id=0,
+        rpc_layer="grpc")
+    strategy = ipu.ipu_multi_worker_strategy.IPUMultiWorkerStrategy(resolver)
+    server = tf.distribute.Server(resolver.cluster_spec(), job_name="worker", task_index=0,
+                                  protocol="grpc",
+                                  config=strategy.update_config_proto(tf.ConfigProto()))
+
+    def step(x):
+        v = tf.get_variable("v", [2], initializer=tf.ones_initializer())
+        loss = tf.reduce_sum(v * x)
+        with tf.control_dependencies([tf.train.GradientDescentOptimizer(.5).minimize(loss)]):
+            return tf.identity(loss)
+
+    with strategy.scope():
+        loss, = strategy.run(ipu.ipu_compiler.compile, args=(step, [tf.constant([1., 2.])]))
+    with tf.Session(server.target) as session:
+        session.run(tf.global_variables_initializer())
+        print([float(session.run(loss)) for _ in range(3)])
+"""
+
+
+@pytest.mark.smoke
+def test_a_worker_that_is_alone(tmp_path):
+    """Nothing is reduced, but devices are those of a server."""
+    with cluster.addresses(1) as (address,):
+        done = interpreter.run(["-c", textwrap.dedent(ALONE), address],
+                               env={**os.environ, "TREMULA_RUNTIME_DIR": str(tmp_path)})
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout == "[3.0, 0.5, -2.0]\n"
 
 
 def test_the_example(tmp_path):

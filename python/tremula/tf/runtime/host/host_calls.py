@@ -2,8 +2,8 @@
 
 The plugin calls back from the thread that runs the program, or a replica of it. A function is run
 eagerly on the CPU; one that uses resources of a session's graph (variables, lookup tables, writers
-of summaries) or a queue by a shared name, or that talks to other processes by the session's server,
-is run by the session that runs the program.
+of summaries), a queue by a shared name or devices of the session's server, by which it talks to
+other processes, is run by the session that runs the program.
 """
 
 import ctypes
@@ -45,7 +45,8 @@ class HostFunction:
         self._session_graph, self._session_feeds, self._session_fetches = None, None, None
         owners = {one.graph for _, one in resources if not eager.is_eager(one)}
         self._talk = 0 if eager.is_outside_functions() else _talk(graph_def)
-        if not owners and (self._talk or _shares(graph_def) and not eager.is_outside_functions()):
+        if not owners and (self._talk or not eager.is_outside_functions() and (
+                _shares(graph_def) or _is_of_a_job(graph_def))):
             owners = {graphs.graphs_around()[-1]}
         if len(owners) > 1:
             raise errors.error_class(errors.INVALID_ARGUMENT)(None, None, (
@@ -144,6 +145,11 @@ class HostFunction:
 def _shares(graph_def):
     """Whether nodes make a queue that all users of its name share."""
     return any(node.op == "FIFOQueueV2" and node.attr["shared_name"].s for node in graph_def.node)
+
+
+def _is_of_a_job(graph_def):
+    """Whether nodes have devices that only the server of a session has."""
+    return any(node.device.startswith("/job:") for node in graph_def.node)
 
 
 def _talk(graph_def):
