@@ -842,11 +842,12 @@ static void threads_do_not_change_bfloat16s(void **state) {
   wanted = TRM_HALF_PRODUCTS_FLOAT;
 }
 
+/* A sanitizer has seen all of them in threads_do_not_change_gradients. */
 static void gradients_in_parts_equal_the_reference(void **state) {
   (void)state;
   for (size_t t = 0; t < sizeof gradient_types / sizeof *gradient_types; ++t) {
     wanted = gradient_types[t].products;
-    for (size_t i = 0; i < gradient_types[t].cases; ++i) {
+    for (size_t i = 0; i < (IS_SANITIZED ? 1 : gradient_types[t].cases); ++i) {
       check(&gradients[i], gradient_types[t].dtype);
     }
   }
