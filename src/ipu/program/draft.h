@@ -470,8 +470,9 @@ int64_t trm_pipeline_cycles(trm_program *program);
 /* When the stage that an instruction or what it fuses names has its turn: forward stages in order,
  * backward ones in reverse, the update of weights. Passes leave instructions without a stage, or
  * share one of an earlier stage; so a turn also comes no sooner than those of the operands.
- * 0: no stage is named. */
-uint32_t trm_pipeline_own_turn(const trm_module *module, const trm_instruction *instruction);
+ * 0: no stage is named, or it is a constant. */
+uint32_t trm_pipeline_own_turn(const trm_module *module, const trm_computation *computation,
+                               trm_index i);
 /* The stage of the walk's next instruction, whose IPU is known: an entry of pipeline.stages, or
  * -1. */
 int32_t trm_pipeline_stage_of(const trm_program_draft *draft, trm_program_scope *scope,

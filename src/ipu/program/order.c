@@ -135,7 +135,7 @@ static bool find_turns(graph *g, trm_arena *arena) {
   if (turn == NULL || g->is_early == NULL) return false;
   for (trm_index i = 0; i < g->count; ++i) {
     const trm_instruction *instruction = &g->computation->instructions[i];
-    turn[i] = trm_pipeline_own_turn(g->module, instruction);
+    turn[i] = trm_pipeline_own_turn(g->module, g->computation, i);
     if (turn[i] > 0) g->turn = turn;
     for (uint32_t k = 0; k < num_needs(instruction); ++k) {
       if (turn[i] < turn[need(instruction, k)]) turn[i] = turn[need(instruction, k)];

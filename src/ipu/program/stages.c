@@ -18,7 +18,16 @@ const trm_tile_options *trm_pipeline_options(const trm_program_draft *draft,
 
 enum { MOST_STAGES = 1 << 20, UPDATE_TURN = 2 * MOST_STAGES };
 
-static uint32_t turn_of(const trm_instruction *instruction) {
+/* Passes share constants, and what repeats them, over all stages. */
+static bool is_constant(const trm_computation *computation, const trm_instruction *instruction) {
+  if (instruction->opcode == TRM_OP_BROADCAST) {
+    instruction = &computation->instructions[instruction->operands[0]];
+  }
+  return instruction->opcode == TRM_OP_CONSTANT || instruction->opcode == TRM_OP_IOTA;
+}
+
+static uint32_t turn_of(const trm_computation *computation, const trm_instruction *instruction) {
+  if (is_constant(computation, instruction)) return 0;
   const char *text = trm_instruction_frontend_attribute(instruction, "pipeline_stage");
   const char *phase = trm_instruction_frontend_attribute(instruction, "pipeline_phase");
   if (phase != NULL && strcmp(phase, "update") == 0) return UPDATE_TURN;
@@ -28,12 +37,14 @@ static uint32_t turn_of(const trm_instruction *instruction) {
   return phase != NULL && strcmp(phase, "backward") == 0 ? UPDATE_TURN - 1 - stage : 1 + stage;
 }
 
-uint32_t trm_pipeline_own_turn(const trm_module *module, const trm_instruction *instruction) {
-  uint32_t turn = turn_of(instruction);
+uint32_t trm_pipeline_own_turn(const trm_module *module, const trm_computation *computation,
+                               trm_index i) {
+  const trm_instruction *instruction = &computation->instructions[i];
+  uint32_t turn = turn_of(computation, instruction);
   if (turn > 0 || instruction->opcode != TRM_OP_FUSION || instruction->num_called == 0) return turn;
   const trm_computation *body = &module->computations[instruction->called[0]];
-  for (trm_index i = 0; i < body->num_instructions; ++i) {
-    const uint32_t of_it = turn_of(&body->instructions[i]);
+  for (trm_index b = 0; b < body->num_instructions; ++b) {
+    const uint32_t of_it = turn_of(body, &body->instructions[b]);
     if (of_it > turn) turn = of_it;
   }
   return turn;
@@ -57,10 +68,11 @@ static uint32_t next_on_ipu(const trm_pipeline *pipeline, uint32_t first, uint32
 int32_t trm_pipeline_stage_of(const trm_program_draft *draft, trm_program_scope *scope,
                               trm_index i) {
   const trm_pipeline *pipeline = &draft->program->pipeline;
-  if (draft->stages.nesting < 2) return -1;
-  const trm_instruction *instruction = trm_scope_at(draft, scope, i);
+  const trm_computation *computation = &draft->module->computations[scope->computation];
+  const trm_instruction *instruction = &computation->instructions[i];
+  if (draft->stages.nesting < 2 || is_constant(computation, instruction)) return -1;
   const uint32_t ipu = (uint32_t)scope->ipus[i],
-                 own = trm_pipeline_own_turn(draft->module, instruction);
+                 own = trm_pipeline_own_turn(draft->module, computation, i);
   uint32_t turn = own;
   for (uint32_t k = 0; k < instruction->num_operands; ++k) {
     const uint32_t operand = scope->turns[instruction->operands[k]];

@@ -94,8 +94,9 @@ static void test_recomputation(void **unused) {
 #define STATE "(s32[], f32[256,256], f32[256,256], f32[256,256])"
 
 /* Two stages on one IPU. a0 and a1 name no stage, as passes leave instructions, and h0 could run in
- * the forward pass: each step is in the stage of what it reads, and stages follow each other. So
- * what the first stage computes again lives only in its own backward stage. */
+ * the forward pass: each step is in the stage of what it reads, and stages follow each other. The
+ * constant of the second stage is one that passes share. So what the first stage computes again
+ * lives only in its own backward stage. */
 static void test_stages_of_one_ipu(void **unused) {
   (void)unused;
   trm_program_options options = trm_program_default_options();
@@ -107,7 +108,7 @@ static void test_stages_of_one_ipu(void **unused) {
       "w0 = f32[256,256] get-tuple-element(s), index=1\n"
       "w1 = f32[256,256] get-tuple-element(s), index=2\n"
       "x = f32[256,256] get-tuple-element(s), index=3\n"
-      "z = f32[256,256] negate(x)" ON(0) "d0 = f32[256,256] dot(z, w0), lhs_contracting_dims={1}, rhs_contracting_dims={0}" ON(
+      "two = f32[] constant(2)  twos = f32[256,256] broadcast(two), dimensions={}" ON(1) "z = f32[256,256] multiply(x, twos)" ON(0) "d0 = f32[256,256] dot(z, w0), lhs_contracting_dims={1}, rhs_contracting_dims={0}" ON(
           0) "a0 = f32[256,256] tanh(d0)\n"
              "d1 = f32[256,256] dot(a0, w1), lhs_contracting_dims={1}, rhs_contracting_dims={0}" ON(
                  1) "a1 = f32[256,256] tanh(d1)\n"
