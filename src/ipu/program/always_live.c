@@ -9,13 +9,14 @@
  * and a random seed on a GC2 (bench/fidelity/published.h). + marks numbers derived from assertions
  * in the tests of Graphcore's TensorFlow (docs/fidelity.md). */
 enum {
-  STACKS = 3168,           /* * a tile's */
-  SMALL_STACKS = 320,      /* + in programs without poplin; later SDKs size stacks by vertex */
-  CONTROL_ID_BYTES = 16,   /* a tile's ids of the host's sync */
-  CONTROL_BASE = 662,      /* * control code of an empty program: start, host sync */
-  STEP_CODE = 10,          /* + control code of a compute set: call, arguments, return */
-  EXCHANGE_CALL_CODE = 6,  /* + control code of an exchange */
-  LOOP_CODE = 20,          /* + */
+  STACKS = 3168,          /* * a tile's */
+  SMALL_STACKS = 320,     /* + in programs without poplin; later SDKs size stacks by vertex */
+  CONTROL_ID_BYTES = 16,  /* a tile's ids of the host's sync */
+  CONTROL_BASE = 662,     /* * control code of an empty program: start, host sync */
+  STEP_CODE = 10,         /* + control code of a compute set: call, arguments, return */
+  EXCHANGE_CALL_CODE = 6, /* + control code of an exchange */
+  LOOP_CODE = 20,         /* + */
+  CALL_CODE = LOOP_CODE,
   EXCHANGE_SETUP_CODE = 8, /* + exchange code: one exchange */
   MESSAGE_CODE = 4,        /* + exchange code: one message, sent or received */
   HOST_COPY_CODE = 144,    /* * */
@@ -113,10 +114,33 @@ static bool next_is_shared(const trm_program_draft *draft, size_t s) {
   return set != TRM_NO_INDEX && draft->sets.all.items[set].shared_with != TRM_NO_INDEX;
 }
 
+/* A copy from or to remote memory. Variables of one size are one buffer there
+ * (merge_remote_buffers), so that one copy with an offset, which is called, serves all of them. */
+typedef struct remote_copy {
+  int32_t ipu;
+  int64_t in, out;
+} remote_copy;
+
+typedef VECTOR(remote_copy) remote_copies;
+
+/* Finds whether an earlier step is the same copy. A program has copies of few sizes. */
+static trm_status note_remote_copy(remote_copies *list, const trm_program_step *step,
+                                   bool *out_known, trm_error *error) {
+  const remote_copy copy = {step->ipu, step->bytes_in_total, step->bytes_out_total};
+  *out_known = false;
+  if (!step->is_remote) return TRM_OK;
+  for (size_t c = 0; c < list->count && !*out_known; ++c) {
+    const remote_copy *one = &list->items[c];
+    *out_known = one->ipu == copy.ipu && one->in == copy.in && one->out == copy.out;
+  }
+  if (!*out_known && !VECTOR_PUSH(list, copy)) FAIL_NO_MEMORY("remote copies");
+  return TRM_OK;
+}
+
 /* Code of a step on the tile with the most of it, and on all tiles of one IPU; adds it to that
- * IPU's sums. */
-static void code_of(const trm_program_draft *draft, size_t s, ipu_sums *sum, int64_t *out_worst,
-                    int64_t *out_total) {
+ * IPU's sums. `is_known`: the step calls an earlier one's copy. */
+static void code_of(const trm_program_draft *draft, size_t s, bool is_known, ipu_sums *sum,
+                    int64_t *out_worst, int64_t *out_total) {
   const trm_program_step *step = &draft->steps.all.items[s];
   const int64_t tiles = draft->target->tiles_per_ipu;
   int64_t everywhere = 0, worst = 0, active = 0;
@@ -142,6 +166,11 @@ static void code_of(const trm_program_draft *draft, size_t s, ipu_sums *sum, int
       ++sum->global_copies;
       break;
     case TRM_STEP_TYPE_STREAM_COPY_MID:
+      if (is_known) {
+        everywhere = CALL_CODE;
+        sum->control += everywhere;
+        break;
+      }
       everywhere = HOST_COPY_CODE;
       ++sum->host_copies;
       sum->host_reads += step->bytes_in_total;
@@ -165,18 +194,22 @@ static void code_of(const trm_program_draft *draft, size_t s, ipu_sums *sum, int
   *out_total = everywhere * tiles + worst * active;
 }
 
-static void gather_code(trm_program_draft *draft, ipu_sums *sums) {
+static trm_status gather_code(trm_program_draft *draft, ipu_sums *sums, remote_copies *copies,
+                              trm_error *error) {
   for (size_t s = 0; s < draft->steps.all.count; ++s) {
     trm_program_step *step = &draft->steps.all.items[s];
+    bool is_known;
+    TRY(note_remote_copy(copies, step, &is_known, error));
     const uint32_t first = step->ipu < 0 ? 0 : (uint32_t)step->ipu;
     const uint32_t end = step->ipu < 0 ? draft->program->num_ipus : first + 1;
     for (uint32_t ipu = first; ipu < end; ++ipu) {
       int64_t worst, total;
-      code_of(draft, s, &sums[ipu], &worst, &total);
+      code_of(draft, s, is_known, &sums[ipu], &worst, &total);
       if (ipu != first || !draft->program->options.compile_ipu_code) continue;
       step->code = trm_mapping_spread(trm_program_target_of(draft, ipu), worst, total, ipu, 0);
     }
   }
+  return TRM_OK;
 }
 
 /* One copy sends all weights before the first run; another fetches those that change. */
@@ -276,8 +309,10 @@ trm_status trm_program_add_always_live(trm_program_draft *draft, trm_error *erro
   ipu_sums *sums = ARENA_NEW(&draft->scratch, ipu_sums, num_ipus);
   CHECK_MEMORY(sums, "a program");
   codelets list = {0};
+  remote_copies copies = {0};
   trm_status status = add_vertices(draft, sums, &list, error);
-  if (status == TRM_OK) gather_code(draft, sums);
+  if (status == TRM_OK) status = gather_code(draft, sums, &copies, error);
+  VECTOR_FREE(&copies);
   gather_weights(draft, sums);
   for (uint32_t ipu = 0; ipu < num_ipus && status == TRM_OK; ++ipu) {
     draft->program->totals.code_bytes += code_bytes(draft, &sums[ipu], &list, ipu);

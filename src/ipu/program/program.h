@@ -116,6 +116,7 @@ typedef struct trm_program_step {
   int64_t bytes_in_worst, bytes_in_total, bytes_out_worst, bytes_out_total;
   int64_t messages_worst;
   bool is_between_domains; /* a collective's share over GW-Links */
+  bool is_remote;          /* from or to remote memory */
   int64_t flops;           /* leaves only */
   trm_mapping code; /* its control and exchange code, if code is counted; for a step on all IPUs, on
                        the first IPU */

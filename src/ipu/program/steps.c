@@ -98,9 +98,12 @@ static trm_program_step_type step_type(trm_phase_kind kind) {
   }
 }
 
+static bool is_remote(trm_phase_kind kind) {
+  return kind == TRM_PHASE_REMOTE_READ || kind == TRM_PHASE_REMOTE_WRITE;
+}
+
 static bool is_stream(trm_phase_kind kind) {
-  return kind == TRM_PHASE_HOST_READ || kind == TRM_PHASE_HOST_WRITE ||
-         kind == TRM_PHASE_REMOTE_READ || kind == TRM_PHASE_REMOTE_WRITE;
+  return kind == TRM_PHASE_HOST_READ || kind == TRM_PHASE_HOST_WRITE || is_remote(kind);
 }
 
 /* The delay of a sync, on the mean over tiles. */
@@ -148,6 +151,7 @@ static trm_status add_phase(trm_program_draft *draft, const trm_phase *phase, ui
                            .bytes_out_total = phase->bytes_out_total,
                            .messages_worst = phase->messages_worst,
                            .is_between_domains = phase->is_between_domains,
+                           .is_remote = is_remote(phase->kind),
                            .flops = phase->flops};
   if (phase->kind == TRM_PHASE_EXCHANGE && step.sync_cycles == 0) {
     step.sync_cycles = sync_delay(draft->target);

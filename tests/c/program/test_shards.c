@@ -110,10 +110,48 @@ static void test_what_is_not_shared_out(void **state) {
   }
 }
 
+/* Bytes of host exchange code on a tile, and the number of copies, of a program that updates two
+ * variables in remote memory. */
+static int64_t host_code(int rows, int other_rows, uint32_t *out_copies) {
+  char text[1024];
+  snprintf(text, sizeof text,
+           "HloModule u, input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {}, may-alias) }\n"
+           "ENTRY e { m = f32[%d,1472] parameter(0)  n = f32[%d,1472] parameter(1)\n"
+           "  g = f32[%d,1472] parameter(2)  h = f32[%d,1472] parameter(3)\n"
+           "  a = f32[%d,1472] add(m, g), frontend_attributes={weight_update=\"offload\"}\n"
+           "  b = f32[%d,1472] add(n, h), frontend_attributes={weight_update=\"offload\"}\n"
+           "  ROOT t = (f32[%d,1472], f32[%d,1472]) tuple(a, b) }",
+           rows, other_rows, rows, other_rows, rows, other_rows, rows, other_rows);
+  trm_program_options options = trm_program_default_options();
+  options.compile_ipu_code = true;
+  trm_program *p = make_program(text, "mk2", &options);
+  check_sums(p);
+  int64_t bytes = 0;
+  for (uint32_t v = 0; v < p->num_variables; ++v) {
+    const trm_program_variable *one = &p->variables[v];
+    if (one->category == TRM_CATEGORY_HOST_EXCHANGE_CODE) bytes += one->total_bytes;
+  }
+  *out_copies = 0;
+  for (uint32_t s = 0; s < p->num_steps; ++s) *out_copies += p->steps[s].is_remote;
+  trm_program_free(p);
+  return bytes / 1472;
+}
+
+/* Variables of one size are one buffer in remote memory, with one copy in each direction. */
+static void test_copies_of_one_size_share_their_code(void **state) {
+  (void)state;
+  uint32_t copies, others;
+  const int64_t same = host_code(64, 64, &copies), different = host_code(64, 65, &others);
+  assert_int_equal(copies, 4);
+  assert_int_equal(others, 4);
+  assert_in_range(different - same, 2 * 144, 2 * 144 + 16);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_each_replica_has_a_part),
       cmocka_unit_test(test_what_is_not_shared_out),
+      cmocka_unit_test(test_copies_of_one_size_share_their_code),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
