@@ -14,7 +14,7 @@
 #include "base/integers.h"
 #include "ipu/program/draft.h"
 
-enum { MOMENTS = 3, BISECTIONS = 24, MOST_LOOKS = 20000000 };
+enum { MOMENTS = 3, BISECTIONS = 24, MOST_LOOKS = 20000000, MOST_BLOCKS = 1200, LANES = 16 };
 static const double SLACK =
     1.02; /* within which cuts are as good, and those that send least count */
 
@@ -32,15 +32,20 @@ struct trm_cut_model {
 
 static size_t width(const trm_cut_model *m) { return (size_t)m->num_blocks * MOMENTS; }
 
+static float greater(float a, float b) { return a > b ? a : b; }
+
 /* The bytes of the blocks [begin, end). */
 static double needs(const trm_cut_model *m, uint32_t begin, uint32_t end) {
   const float *before = m->from + begin * width(m), *after = m->until + end * width(m);
-  float most = 0;
-  for (size_t i = (size_t)begin * MOMENTS; i < (size_t)end * MOMENTS; ++i) {
-    const float bytes = after[i] - before[i];
-    most = bytes > most ? bytes : most;
+  const size_t last = (size_t)end * MOMENTS;
+  size_t i = (size_t)begin * MOMENTS;
+  float most[LANES] = {0}; /* side by side, as a compiler does not make them of one */
+  for (; i + LANES <= last; i += LANES) {
+    for (size_t k = 0; k < LANES; ++k) most[k] = greater(after[i + k] - before[i + k], most[k]);
   }
-  return m->always[end] - m->always[begin] + (double)most;
+  for (; i < last; ++i) most[0] = greater(after[i] - before[i], most[0]);
+  for (size_t k = 1; k < LANES; ++k) most[0] = greater(most[k], most[0]);
+  return m->always[end] - m->always[begin] + (double)most[0];
 }
 
 /* ---- The model ------------------------------------------------------------------------------- */
@@ -288,8 +293,9 @@ trm_status trm_cuts_create(const trm_program *program, const trm_unit_row *row, 
   trm_cut_model *m = ARENA_NEW(arena, trm_cut_model, 1);
   uint32_t *block_of = ARENA_NEW(arena, uint32_t, (size_t)row->num_units + 1);
   if (m == NULL || block_of == NULL) FAIL_NO_MEMORY("cuts");
-  /* As many blocks as trm_cuts_choose goes through in no time. */
-  const double most = cbrt(MOST_LOOKS * (double)num_parts * (double)num_parts);
+  /* As many blocks as trm_cuts_choose goes through in no time where parts are nearly even. Where
+   * parts of any length are good, MOST_BLOCKS bounds it. */
+  const double most = fmin(cbrt(MOST_LOOKS * (double)num_parts * (double)num_parts), MOST_BLOCKS);
   m->num_units = row->num_units;
   m->num_blocks = (double)row->num_units <= most ? row->num_units : (uint32_t)most;
   m->first = ARENA_NEW(arena, uint32_t, (size_t)m->num_blocks + 1);
