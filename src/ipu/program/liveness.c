@@ -2,8 +2,9 @@
  *
  * Two sweeps go over the steps, add the variables that begin and subtract those that end. The first
  * sweep finds each tile's fullest step (gaps included) and the bytes of every step. The second
- * records what each tile holds at its own fullest step, by category. Each variable costs as many
- * additions as an IPU has tiles, and equal places are worked out once. */
+ * records what each tile holds at its own fullest step, by category; most variables live at none.
+ * Each variable costs as many additions as an IPU has tiles, and equal places are worked out once.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -121,6 +122,17 @@ static void find_peaks(sweep *s, const int64_t *always, int64_t *peak, int64_t *
   }
 }
 
+/* Keeps, of sorted variables, those that live at the peak step of a tile. */
+static uint32_t keep_at_peaks(const sweep *s, const uint32_t *peak_from, uint32_t *sorted) {
+  uint32_t kept = 0;
+  for (uint32_t k = 0; k < s->count; ++k) {
+    const trm_program_interval live = s->program->variables[sorted[k]].live;
+    if (live.begin > s->program->num_steps) continue;
+    if (peak_from[live.begin] < live.end) sorted[kept++] = sorted[k];
+  }
+  return kept;
+}
+
 /* Second sweep: by category, at the tile's own peak step. */
 static trm_status note_categories(sweep *s, trm_arena *arena, trm_error *error) {
   trm_program *program = s->program;
@@ -130,12 +142,20 @@ static trm_status note_categories(sweep *s, trm_arena *arena, trm_error *error) 
   /* Tiles by peak step. */
   uint32_t *first = ARENA_NEW(arena, uint32_t, (size_t)program->num_steps + 1);
   uint32_t *next = ARENA_NEW(arena, uint32_t, all + 1);
-  if (first == NULL || next == NULL) FAIL_NO_MEMORY("liveness");
+  /* By step: the first one from there on that is a tile's peak step. */
+  uint32_t *peak_from = ARENA_NEW(arena, uint32_t, (size_t)program->num_steps + 1);
+  if (first == NULL || next == NULL || peak_from == NULL) FAIL_NO_MEMORY("liveness");
   memset(first, 0xff, ((size_t)program->num_steps + 1) * sizeof *first);
   for (size_t t = 0; t < all; ++t) {
     next[t] = first[memory->peak_step[t]];
     first[memory->peak_step[t]] = (uint32_t)t;
   }
+  peak_from[program->num_steps] = UINT32_MAX;
+  for (uint32_t step = program->num_steps; step-- > 0;) {
+    peak_from[step] = first[step] == UINT32_MAX ? peak_from[step + 1] : step;
+  }
+  (void)keep_at_peaks(s, peak_from, s->begins);
+  s->count = keep_at_peaks(s, peak_from, s->ends);
   uint32_t begun = 0, ended = 0;
   for (uint32_t step = 0; step < program->num_steps; ++step) {
     while (ended < s->count && program->variables[s->ends[ended]].live.end <= step) {
