@@ -1,6 +1,8 @@
 """Optimizers in the style of tensorflow_addons: a class beside Keras' adds weight decay, and has a
 minimize() of its own, which theirs inherit."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -78,12 +80,18 @@ MAKE = {SGDW: lambda kind=SGDW: kind(.002, learning_rate=.05, momentum=.9),
         Further: lambda: MAKE[SGDW](Further), Named: lambda: MAKE[SGDW](Named)}
 
 
+@functools.cache
+def stock_of(kind):
+    made = fitting.compiled(optimizer=MAKE[kind](), steps=1)
+    made.fit(fitting.data(32), epochs=2, verbose=0)
+    return made
+
+
 @pytest.mark.parametrize("by_variable", [False, True])
 @pytest.mark.parametrize("kind", MAKE)
 def test_accumulated(kind, by_variable):
     """Means of 4 batches of 8 are means of 32; weights shrink in each update, not each batch."""
-    stock = fitting.compiled(optimizer=MAKE[kind](), steps=1)
-    stock.fit(fitting.data(32), epochs=2, verbose=0)
+    stock = stock_of(kind)
     with fitting.scope():
         made = fitting.compiled(optimizer=MAKE[kind]())
         made.set_gradient_accumulation_options(
@@ -134,10 +142,15 @@ def trained(model, optimizer, batch, steps):
     return model.fit(data, epochs=2, verbose=0).history["loss"], model.get_weights()
 
 
+@functools.cache
+def trained_stock(kind):
+    return trained(network(), MAKE[kind](), 24, 1)
+
+
 @pytest.mark.parametrize("schedule", ["Grouped", "Interleaved"])
 @pytest.mark.parametrize("kind", [SGDW, AdamW])
 def test_a_pipelined_network(kind, schedule):
-    wanted = trained(network(), MAKE[kind](), 24, 1)
+    wanted = trained_stock(kind)
     with fitting.scope(4):
         model = network(stages=True)
         model.set_pipelining_options(
