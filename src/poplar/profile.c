@@ -22,8 +22,8 @@ static void write_graph(const trm_poplar_core *core, bool variables, trm_text *t
                   core->vertices.count, edges, core->variables.count, core->compute_sets.count);
   for (size_t v = 0; variables && v < core->variables.count; ++v) {
     const trm_poplar_variable *one = &core->variables.items[v];
-    trm_text_format(text, "  Variable '%s': %lld B on %zu intervals of tiles\n", one->name,
-                    (long long)(one->elements * trm_dtype_size(one->dtype)), one->places.count);
+    trm_text_format(text, "  Variable '%s': %zu B on %zu intervals of tiles\n", one->name,
+                    (size_t)one->elements * trm_dtype_size(one->dtype), one->places.count);
   }
 }
 

@@ -11,6 +11,7 @@ from tremula import core
 from tremula.poplar import environment, paths
 
 PROJECT = pathlib.Path(__file__).parent / "project"
+ROOT = PROJECT.parents[3]
 VARIABLES = ["PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "CMAKE_PREFIX_PATH",
              "POPLAR_SDK_ENABLED", "TREMULA_LIBRARY_DIR"]
 PLAIN = """
@@ -41,12 +42,12 @@ def shell(command, folder, **variables):
 
 
 def test_both_ways_set_the_same(tmp_path, capsys):
-    environment.main(["--env"])
-    printed = capsys.readouterr().out
     show = "; ".join(f'printf "%s\\n" "${{{one}:-}}"' for one in VARIABLES)
     clean = {name: value for name, value in os.environ.items() if name not in VARIABLES[1:]}
     if not _builds_are_found():
         clean["TREMULA_LIBRARY_DIR"] = os.environ["TREMULA_LIBRARY_DIR"]
+    printed = subprocess.run([sys.executable, "-m", "tremula.poplar.environment", "--env"],
+                             env=clean, text=True, capture_output=True, check=True).stdout
     by_text = subprocess.run(["bash", "-euc", printed + show], env=clean, text=True,
                              capture_output=True, check=True).stdout
     by_file = subprocess.run(["bash", "-euc", f"source '{paths.FOLDER}/enable.sh'; {show}"],
@@ -66,8 +67,9 @@ def test_the_python_of_a_wheel_for_any_system(tmp_path):
     python.parent.mkdir()
     python.write_text('#!/bin/sh\necho "$@"\n')
     python.chmod(0o755)
-    folder = os.environ.get("TREMULA_BIN_DIR") or os.path.dirname(shutil.which("tremula"))
-    shutil.copy(os.path.join(folder, "tremula"), program)
+    built = [pathlib.Path(os.environ.get("TREMULA_BIN_DIR") or "."), ROOT / "build/release/bin",
+             pathlib.Path(sys.executable).parent]
+    shutil.copy(next(one / "tremula" for one in built if (one / "tremula").is_file()), program)
     clean = {name: value for name, value in os.environ.items() if name != "TREMULA_PYTHON"}
     clean["LD_LIBRARY_PATH"] = os.path.dirname(core.library_path())
     printed = subprocess.run([program, "poplar", "--prefix"], text=True, capture_output=True,
