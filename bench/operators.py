@@ -123,8 +123,8 @@ def operator(folder, name, inputs):
 
 def plain(folder, values):
     rotate = ctypes.CDLL(str(folder / "libplain.so")).rotate
-    places = [ctypes.c_void_p(one.ctypes.data)
-              for one in (*values, *map(np.empty_like, values))]
+    arrays = [*values, *map(np.empty_like, values)]
+    places = [ctypes.c_void_p(one.ctypes.data) for one in arrays]
     count = ctypes.c_long(values[0].size)
     return fastest(lambda: [rotate(*places, count) for _ in range(CALLS)]) / CALLS
 

@@ -117,4 +117,4 @@ def test_jedi(tmp_path):
     found = json.loads(outcome.stdout)
     assert found["names"] == ["repeat"] and found["options"] == ["version"]
     assert found["signature"].startswith("repeat(n: Union[int, Tensor], body: Callable")
-    assert "each time on what it returned before" in found["doc"]
+    assert "gets what it returned before, the first time `inputs`" in found["doc"]
