@@ -113,37 +113,51 @@ static bool has_stem(const char *name, const char *stem) {
   return strncmp(name, stem, length) == 0 && (name[length] == '.' || name[length] == '\0');
 }
 
-/* TensorFlow after 2.15 names instructions after the last part of op_name. Each gets the name that
- * it has from 2.15, that of its opcode with a number: it is a part of the names in reports. */
-static trm_status name_by_opcodes(trm_module *module, trm_error *error) {
-  trm_names names = {0};
-  trm_status status = TRM_OK;
-  for (uint32_t pass = 0; pass < 2; ++pass) { /* first the names that stay */
-    for (uint32_t c = 0; c < module->num_computations; ++c) {
-      trm_computation *computation = &module->computations[c];
-      for (trm_index i = 0; i < computation->num_instructions; ++i) {
-        trm_instruction *instruction = &computation->instructions[i];
-        const char *path = instruction->metadata.op_name;
-        const char *opcode = trm_opcode_name(instruction->opcode);
-        const char *slash = path != NULL ? strrchr(path, '/') : NULL;
-        const bool stays = path == NULL || has_stem(instruction->name, opcode) ||
-                           !has_stem(instruction->name, slash != NULL ? slash + 1 : path);
-        bool added;
-        if (stays == (pass == 1)) continue;
-        if (stays) {
-          TRY_OR_GOTO(trm_names_add(&names, instruction->name, &added, error), done);
-          continue;
-        }
-        int64_t number = i;
-        instruction->name = opcode;
-        TRY_OR_GOTO(trm_names_add(&names, opcode, &added, error), done);
-        TRY_OR_GOTO(
-            trm_names_make_unique(&names, &module->arena, &number, &instruction->name, error),
-            done);
-      }
+/* Whether an instruction is named after the last part of op_name, as TensorFlow after 2.15 does. */
+static bool is_named_by_path(const trm_instruction *instruction) {
+  const char *path = instruction->metadata.op_name;
+  if (path == NULL || has_stem(instruction->name, trm_opcode_name(instruction->opcode))) {
+    return false;
+  }
+  const char *slash = strrchr(path, '/');
+  return has_stem(instruction->name, slash != NULL ? slash + 1 : path);
+}
+
+/* Adds the names that stay (renames false), or makes the others. */
+static trm_status add_names(trm_module *module, bool renames, trm_names *names, trm_error *error) {
+  for (uint32_t c = 0; c < module->num_computations; ++c) {
+    trm_computation *computation = &module->computations[c];
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      trm_instruction *instruction = &computation->instructions[i];
+      if (is_named_by_path(instruction) != renames) continue;
+      bool added;
+      int64_t number = i;
+      if (renames) instruction->name = trm_opcode_name(instruction->opcode);
+      TRY(trm_names_add(names, instruction->name, &added, error));
+      if (!renames) continue;
+      TRY(trm_names_make_unique(names, &module->arena, &number, &instruction->name, error));
     }
   }
-done:
+  return TRM_OK;
+}
+
+static bool has_names_by_path(const trm_module *module) {
+  for (uint32_t c = 0; c < module->num_computations; ++c) {
+    const trm_computation *computation = &module->computations[c];
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      if (is_named_by_path(&computation->instructions[i])) return true;
+    }
+  }
+  return false;
+}
+
+/* Each instruction gets the name that it has from TensorFlow 2.15, that of its opcode with a
+ * number: it is a part of the names in reports. */
+static trm_status name_by_opcodes(trm_module *module, trm_error *error) {
+  if (!has_names_by_path(module)) return TRM_OK;
+  trm_names names = {0};
+  trm_status status = add_names(module, false, &names, error);
+  if (status == TRM_OK) status = add_names(module, true, &names, error);
   trm_names_free(&names);
   return status;
 }

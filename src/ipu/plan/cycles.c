@@ -352,11 +352,10 @@ static void window_cycles(const plan_problem *p, const plan_busy *const *busy, p
       for (uint32_t k = 0; k < last->count; ++k) {
         const uint64_t n = (uint64_t)(first->times[i] * middle->times[j] * last->times[k]);
         const int64_t here = last->lengths[k];
+        const int64_t busy_rows = above * (batch_is_row ? here : at->tile_batch);
+        const int64_t length = batch_is_row ? at->tile_batch : here;
         const bool idle = above == 0 || here == 0;
-        sum += n * window_inner(p, idle ? 0 : above * (batch_is_row ? here : at->tile_batch),
-                                idle           ? 0
-                                : batch_is_row ? at->tile_batch
-                                               : here);
+        sum += n * window_inner(p, idle ? 0 : busy_rows, idle ? 0 : length);
         times += n;
       }
     }

@@ -15,8 +15,8 @@
 #include "ipu/program/draft.h"
 
 enum { MOMENTS = 3, BISECTIONS = 24, MOST_LOOKS = 20000000, MOST_BLOCKS = 1200, LANES = 16 };
-static const double SLACK =
-    1.02; /* within which cuts are as good, and those that send least count */
+/* Cuts within it are as good, and those that send least count. */
+static const double SLACK = 1.02;
 
 struct trm_cut_model {
   uint32_t num_blocks, num_units;
