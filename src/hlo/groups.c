@@ -44,6 +44,14 @@ trm_status trm_iota_numbers(trm_arena *arena, const int64_t *dims, const int64_t
   return TRM_OK;
 }
 
+bool trm_groups_equal(const trm_replica_groups *a, const trm_replica_groups *b) {
+  bool equal = a->count == b->count;
+  for (int32_t g = 0; equal && g < a->count; ++g) {
+    equal = trm_dims_equal(&a->groups[g], &b->groups[g]);
+  }
+  return equal;
+}
+
 trm_status trm_groups_cut(trm_arena *arena, trm_dims numbers, int64_t count, int64_t size,
                           trm_replica_groups *out_groups, trm_error *error) {
   if (count < 1 || size < 1 || count > TRM_MAX_REPLICAS || size > TRM_MAX_REPLICAS ||

@@ -1,4 +1,4 @@
-/* Replica groups in their short forms: iotas and axes of a mesh. */
+/* Replica groups: their short forms, iotas and axes of a mesh, and their equality. */
 #ifndef TREMULA_HLO_GROUPS_H_
 #define TREMULA_HLO_GROUPS_H_
 
@@ -10,6 +10,9 @@ enum { TRM_MAX_REPLICAS = 1 << 20 };
  * they are more than TRM_MAX_REPLICAS or `order` is no permutation. */
 trm_status trm_iota_numbers(trm_arena *arena, const int64_t *dims, const int64_t *order,
                             int32_t rank, trm_dims *out_numbers, trm_error *error);
+
+/* Whether the groups are the same, in the same order. */
+bool trm_groups_equal(const trm_replica_groups *a, const trm_replica_groups *b);
 
 /* Cuts the numbers into `count` groups of `size`. */
 trm_status trm_groups_cut(trm_arena *arena, trm_dims numbers, int64_t count, int64_t size,

@@ -77,6 +77,8 @@ trm_opcode_replicas trm_opcode_replicas_of(trm_opcode opcode);
 bool trm_opcode_find(const char *name, size_t length, trm_opcode *out_opcode);
 /* Elementwise: every operand has the result's dimensions (select and clamp may take scalars). */
 bool trm_opcode_is_elementwise(trm_opcode opcode);
+/* dot and convolution, which availableMemoryProportion is about. */
+bool trm_opcode_is_product(trm_opcode opcode);
 
 /* ---- Custom calls --------------------------------------------------------------------------- */
 

@@ -8,6 +8,14 @@
 
 #include "base/memory.h"
 
+/* The frontend attributes by which Python marks what a layer of Poplar's libraries computes. */
+#define TRM_FUNCTION "popnn_function" /* a function that HLO has not: gelu */
+#define TRM_SCOPE "popnn_scope"       /* the TensorFlow op */
+#define TRM_WORD "popnn_word"         /* word, part and key of a trm_library_call */
+#define TRM_PART "popnn_part"
+#define TRM_KEY "popnn_key"
+#define TRM_LAYER_OPTIONS "popnn_options" /* the layer's PoplarOptionFlags */
+
 typedef enum trm_library_pattern {
   TRM_LIBRARY_NONE,
 #define LIBRARY_CALL(id, word, part, vertices, flags, source) TRM_LIBRARY_##id,

@@ -61,6 +61,10 @@ bool trm_opcode_is_elementwise(trm_opcode opcode) {
   return class == TRM_CLASS_UNARY || class == TRM_CLASS_BINARY || class == TRM_CLASS_TERNARY;
 }
 
+bool trm_opcode_is_product(trm_opcode opcode) {
+  return opcode == TRM_OP_DOT || opcode == TRM_OP_CONVOLUTION;
+}
+
 bool trm_opcode_takes(trm_opcode opcode, trm_kind kind) {
   enum {
     PRED = 1 << TRM_KIND_PRED,

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "hlo/library_call.h"
 #include "passes/edit.h"
 #include "passes/pass.h"
 
@@ -80,8 +81,8 @@ static bool equal(const trm_computation *computation, const trm_instruction *a,
 /* A layer and its gradient compute some values alike. Lets the layer name what stays: its scope is
  * shorter, because TensorFlow builds gradients in a scope around the layer's. */
 static void keep_name_of_layer(trm_instruction *stays, trm_instruction *goes) {
-  const char *scope = trm_instruction_frontend_attribute(stays, "popnn_scope");
-  const char *other = trm_instruction_frontend_attribute(goes, "popnn_scope");
+  const char *scope = trm_instruction_frontend_attribute(stays, TRM_SCOPE);
+  const char *other = trm_instruction_frontend_attribute(goes, TRM_SCOPE);
   if (scope == NULL || other == NULL || strlen(other) >= strlen(scope)) return;
   stays->metadata = goes->metadata;
   stays->frontend_attributes = goes->frontend_attributes;

@@ -285,7 +285,7 @@ static trm_status bring(cutter *c, region_draft *r, trm_index outside, trm_error
   }
   copy.sharding = NULL;
   if (copy.opcode == TRM_OP_RNG_BIT_GENERATOR && copy.algorithm == 0) copy.algorithm = PHILOX;
-  if (copy.opcode == TRM_OP_DOT || copy.opcode == TRM_OP_CONVOLUTION) {
+  if (trm_opcode_is_product(copy.opcode)) {
     copy.algorithm = 0; /* no compiler has all of them; the precision decides */
     if (!c->fastest) copy.operand_precision = (trm_dims){.count = 2, .items = highest};
   }

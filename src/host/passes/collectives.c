@@ -8,6 +8,7 @@
  * Each element is combined as before, so the bits stay. */
 #include <string.h>
 
+#include "hlo/groups.h"
 #include "passes/edit.h"
 #include "passes/outline.h"
 #include "passes/pass.h"
@@ -60,13 +61,8 @@ static bool are_equal_texts(const char *a, const char *b) {
 
 static bool have_equal_groups(const trm_collective *a, const trm_collective *b) {
   if (a == NULL || b == NULL) return a == b;
-  bool equal = a->dimension == b->dimension &&
-               a->use_global_device_ids == b->use_global_device_ids &&
-               a->replica_groups.count == b->replica_groups.count;
-  for (int32_t g = 0; equal && g < a->replica_groups.count; ++g) {
-    equal = trm_dims_equal(&a->replica_groups.groups[g], &b->replica_groups.groups[g]);
-  }
-  return equal;
+  return a->dimension == b->dimension && a->use_global_device_ids == b->use_global_device_ids &&
+         trm_groups_equal(&a->replica_groups, &b->replica_groups);
 }
 
 /* Whether both combine in the same way: by the same opcode, on elements of one type. */

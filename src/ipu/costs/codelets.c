@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/small_float.h"
+#include "hlo/library_call.h"
 #include "ipu/tile/mapping.h"
 
 typedef struct loop_cost {

@@ -5,10 +5,7 @@
 
 #include "hlo/hlo.h"
 
-/* The frontend attribute of an instruction that stands for a function that HLO has not
- * (ipu/passes/popops.c), and the function that the pass recognises. Python marks the others. */
-#define TRM_FUNCTION "popnn_function"
-#define TRM_SCOPE "popnn_scope" /* of the TensorFlow op */
+/* The value of TRM_FUNCTION that ipu/passes/popops.c recognises. Python marks the others. */
 #define TRM_GELU_ERF "gelu-erf"
 
 /* Groups of types for which codelets have the same cycles. */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "hlo/library_call.h"
 #include "ipu/costs/linear.h"
 #include "ipu/plan/plan.h"
 #include "ipu/tile/exchange.h"
@@ -378,7 +379,7 @@ static trm_status own_options(const trm_instruction *instruction, trm_plan_optio
     const char *value = trm_instruction_frontend_attribute(instruction, keys[k][0]);
     if (value != NULL) TRY(trm_plan_option_set(options, keys[k][1], value, error));
   }
-  const char *layer = trm_instruction_frontend_attribute(instruction, "popnn_options");
+  const char *layer = trm_instruction_frontend_attribute(instruction, TRM_LAYER_OPTIONS);
   return layer == NULL ? TRM_OK : set_layer_options(layer, options, error);
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "hlo/config.h"
+#include "hlo/library_call.h"
 #include "ipu/costs/codelets.h"
 #include "ipu/passes/library.h"
 #include "passes/pass.h"

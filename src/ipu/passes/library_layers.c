@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "hlo/library_call.h"
 #include "ipu/passes/library.h"
 #include "ipu/tile/mapping.h"
 
@@ -29,12 +30,12 @@ static bool is_known(const finder *f, uint32_t n) {
 /* The parts of a marked layer carry its word, its op and the name of the part as attributes. */
 static void find_marked(finder *f, uint32_t n) {
   const trm_instruction *i = at(f, n);
-  const char *word = trm_instruction_frontend_attribute(i, "popnn_word");
+  const char *word = trm_instruction_frontend_attribute(i, TRM_WORD);
   if (word == NULL) return;
-  *call_of(f, n) = (trm_library_call){.scope = trm_instruction_frontend_attribute(i, "popnn_scope"),
+  *call_of(f, n) = (trm_library_call){.scope = trm_instruction_frontend_attribute(i, TRM_SCOPE),
                                       .word = word,
-                                      .part = trm_instruction_frontend_attribute(i, "popnn_part"),
-                                      .key = trm_instruction_frontend_attribute(i, "popnn_key")};
+                                      .part = trm_instruction_frontend_attribute(i, TRM_PART),
+                                      .key = trm_instruction_frontend_attribute(i, TRM_KEY)};
   trm_library_call_set(call_of(f, n), TRM_LIBRARY_MARKED);
   call_of(f, n)->is_absorbed = is_known(f, n);
 }

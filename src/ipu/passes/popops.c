@@ -14,6 +14,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "hlo/library_call.h"
 #include "ipu/costs/codelets.h"
 #include "passes/edit.h"
 #include "passes/pass.h"

@@ -14,11 +14,6 @@
 
 static const char update_attribute[] = "weight_update"; /* remote.c */
 
-/* Convolutions and products, which availableMemoryProportion is about. */
-bool trm_change_is_product(const trm_instruction *o) {
-  return o->opcode == TRM_OP_DOT || o->opcode == TRM_OP_CONVOLUTION;
-}
-
 /* ---- What is possible ------------------------------------------------------------------------ */
 
 static bool has_float32_leaf(const trm_shape *shape) {
@@ -63,7 +58,7 @@ trm_status trm_change_find_possible(const trm_program *program, trm_change *out,
     const trm_computation *computation = &module->computations[c];
     for (trm_index i = 0; i < computation->num_instructions; ++i) {
       const trm_instruction *o = &computation->instructions[i];
-      plans |= trm_change_is_product(o);
+      plans |= trm_opcode_is_product(o->opcode);
       possible.half |= !possible.half && states_float32(module, c, i);
       possible.offload |= !options->ipu_model && is_kept_update(o);
     }
@@ -134,7 +129,8 @@ static trm_status set_proportion(trm_instruction *instruction, const trm_change 
   for (size_t l = 0; l < change->num_layer_proportions; ++l) {
     const trm_layer_proportion *one = &change->layer_proportions[l];
     const char *const layers[] = {one->layer, NULL};
-    if (!trm_change_is_product(instruction) || !trm_program_is_in_layers(instruction, layers)) {
+    if (!trm_opcode_is_product(instruction->opcode) ||
+        !trm_program_is_in_layers(instruction, layers)) {
       continue;
     }
     TRY(set_attribute(instruction, "availableMemoryProportion", one->proportion, arena, error));

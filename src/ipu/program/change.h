@@ -45,8 +45,6 @@ trm_status trm_change_find_possible(const trm_program *program, trm_change *out,
 trm_status trm_change_plan(const trm_program *program, const trm_change *change,
                            trm_program **out_program, trm_error *error);
 
-/* Whether availableMemoryProportion is about an instruction: a convolution or a product. */
-bool trm_change_is_product(const trm_instruction *instruction);
 /* half_layers.c: float16 instead of float32, also in a tuple. */
 trm_status trm_change_halve_shape(trm_shape *shape, trm_arena *arena, trm_error *error);
 /* half_layers.c: computes some layers in float16, in a copy of the program's module. */

@@ -244,10 +244,10 @@ static trm_status add_steps(trm_program_draft *draft, const trm_instruction *ins
   if (draft->finding) return TRM_OK;
   TRY(trm_remote_read(draft, in->values, in->count, source, ipu, error));
   TRY(trm_program_add_cost(draft, cost, source, ipu, out, error));
-  const bool linear =
-      instruction->opcode == TRM_OP_CONVOLUTION || instruction->opcode == TRM_OP_DOT;
-  /* Until the last step there are partial sums, which are temporaries. */
-  if (linear && out->last + 1 > out->first && !cost->is_result_updated) out->writes = out->last;
+  /* Until the last step of a product there are partial sums, which are temporaries. */
+  if (trm_opcode_is_product(instruction->opcode) && out->last + 1 > out->first &&
+      !cost->is_result_updated)
+    out->writes = out->last;
   return TRM_OK;
 }
 

@@ -31,7 +31,7 @@ static bool has_layer(const trm_module *module, const char *layer, bool with_pro
     const trm_computation *computation = &module->computations[c];
     for (trm_index i = 0; i < computation->num_instructions; ++i) {
       const trm_instruction *o = &computation->instructions[i];
-      if (with_product && !trm_change_is_product(o)) continue;
+      if (with_product && !trm_opcode_is_product(o->opcode)) continue;
       if (trm_program_is_in_layers(o, layers)) return true;
     }
   }
