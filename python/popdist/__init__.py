@@ -87,20 +87,20 @@ def checkNumIpusPerReplica(ipus_per_replica) -> bool:
     return not isPopdistEnvSet() or getNumIpusPerReplica() == ipus_per_replica
 
 
-def getDeviceId(ipus_per_replica=0) -> int:
+def getDeviceId(ipusPerReplica=0) -> int:
     """The id of this process's IPUs, for `select_ipus = [id]`: those that poprun has reserved, or
-    the first that fit among the processes of the host. `ipus_per_replica` 0: as poprun was told.
+    the first that fit among the processes of the host. `ipusPerReplica` 0: as poprun was told.
 
     Raises RuntimeError where poprun has reserved none, or several that no one id stands for,
     ValueError for another number than poprun was told.
     """
-    if ipus_per_replica and not checkNumIpusPerReplica(ipus_per_replica):
-        raise ValueError(_other_number(ipus_per_replica))
+    if ipusPerReplica and not checkNumIpusPerReplica(ipusPerReplica):
+        raise ValueError(_other_number(ipusPerReplica))
     given = os.environ.get("TREMULA_DEVICE_ID")
     if given == "offline":
         raise RuntimeError("popdist.getDeviceId: poprun was told --offline-mode, so that there are "
                            "no IPUs.")
-    num_ipus = getNumLocalReplicas() * (ipus_per_replica or getNumIpusPerReplica())
+    num_ipus = getNumLocalReplicas() * (ipusPerReplica or getNumIpusPerReplica())
     found = given
     if given is None:
         from tremula import group

@@ -183,7 +183,8 @@ def _set(**options):
      "Cannot place ops on I/O tiles when io_tiles.num_io_tiles == 0"),
     ({"experimental__multi_replica_distribution__process_count": 1,
       "experimental__multi_replica_distribution__process_index": -1}, "",
-     "experimental.multi_replica_distribution.process_index must be in the range [0, 1)"),
+     "experimental.multi_replica_distribution.process_index must be in the range [0, "
+     "experimental.multi_replica_distribution.process_count). They are -1 and 1."),
     ({"device_connection__type": "NEVER"}, "", "device_connection.version must be set"),
     ({"device_connection__type": "PRE_COMPILE"}, "", "device_connection.version must be set"),
     ({"ipu_model__version": ""}, "--use_ipu_model",

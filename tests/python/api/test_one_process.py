@@ -1,5 +1,6 @@
 """PopDist and Horovod in one process, which programs import however they are started."""
 
+import interpreter
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -59,7 +60,7 @@ def test_device_ids(monkeypatch):
     assert popdist.getDeviceId() == 0
     assert popdist.getDeviceId(4) == 24
     with pytest.raises(RuntimeError, match="no one id stands for 3 IPUs"):
-        popdist.getDeviceId(3)
+        popdist.getDeviceId(ipusPerReplica=3)
     monkeypatch.setenv("TREMULA_DEVICE_ID", "17")
     assert popdist.getDeviceId() == 17
     assert popdist.tensorflow.set_ipu_config(ipu.config.IPUConfig()).select_ipus == 17
@@ -156,6 +157,45 @@ def test_strategies_of_one_process():
             total = one.reduce(tf.distribute.ReduceOp.SUM, tf.constant(2.0), axis=None)
             session.run(tf.global_variables_initializer())
             assert session.run([variable, total]) == [[3.0], 2.0]
+
+
+def test_what_a_strategy_reduces_in_a_graph():
+    """As the original: it leaves a value alone if told so, and has no mean of integers."""
+    from tensorflow.python import ipu
+    strategy = ipu.distributed.popdist_strategy.PopDistStrategy()
+    alone = ipu.distributed.popdist_strategy.PopDistStrategy(
+        add_ipu_cross_replica_reductions=False)
+    with tf.Graph().as_default(), tf.device("/device:IPU:0"):
+        x = tf.placeholder(tf.int32, [2])
+        with strategy.scope():
+            assert strategy.reduce(tf.distribute.ReduceOp.SUM, x, axis=None).dtype == tf.int32
+            with pytest.raises(TypeError, match="int32 not in list of allowed values"):
+                strategy.reduce(tf.distribute.ReduceOp.MEAN, x, axis=None)
+        with alone.scope():
+            same = alone.run(lambda x: tf.distribute.get_replica_context().all_reduce(
+                tf.distribute.ReduceOp.SUM, x), [x])
+            assert same.op.type == "IdentityN"
+
+
+MODULES = """
+from tensorflow.python import ipu
+for package, names in ((ipu.distributed, ("ipu_horovod_strategy", "popdist_strategy")),
+                       (ipu.horovod, ("basics", "gen_horovod_ops", "ipu_horovod_strategy",
+                                      "ipu_multi_replica_strategy", "popdist_strategy"))):
+    for name in names:
+        assert getattr(package, name).__name__.endswith("." + name)
+        assert not hasattr(package, "frob")
+extended = ipu.distributed.ipu_horovod_strategy.IPUHorovodExtended(
+    container_strategy=ipu.ipu_strategy.IPUStrategy(), cluster_resolver=None,
+    ipu_device="/device:IPU:0", variables_on_host=True)
+assert extended.host_device == "/device:CPU:0"
+print("done")
+"""
+
+
+def test_modules_are_there_without_an_import_of_their_own():
+    ran = interpreter.run(["-c", MODULES])
+    assert ran.stdout == "done\n", ran.stderr
 
 
 def test_an_estimator_refuses_the_strategy(tmp_path):

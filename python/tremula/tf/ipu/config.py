@@ -116,9 +116,10 @@ class IPUConfig(ConfigBase):
         distribution = self.experimental.multi_replica_distribution
         if distribution.process_count > 0 \
                 and not 0 <= distribution.process_index < distribution.process_count:
-            raise ValueError("experimental.multi_replica_distribution.process_index must be in "
-                             f"the range [0, {distribution.process_count}), but it is "
-                             f"{distribution.process_index}.")
+            raise ValueError(
+                "experimental.multi_replica_distribution.process_index must be in the range [0, "
+                "experimental.multi_replica_distribution.process_count). They are "
+                f"{distribution.process_index} and {distribution.process_count}.")
         if self.io_tiles.place_ops_on_io_tiles and self.io_tiles.num_io_tiles == 0:
             raise ValueError("Cannot place ops on I/O tiles when io_tiles.num_io_tiles == 0")
         if (connection.type in (DeviceConnectionType.NEVER, DeviceConnectionType.PRE_COMPILE)

@@ -5,6 +5,7 @@ TensorFlow 2. `allreduce` is both: the type of its second argument tells which i
 """
 
 import functools
+import importlib
 
 import tensorflow as tf
 
@@ -19,6 +20,14 @@ __all__ = ["Adasum", "Average", "Sum", "allgather", "allreduce", "broadcast", "d
            "gloo_built", "gloo_enabled", "host_collective_ops", "init", "is_homogeneous",
            "local_rank", "local_size", "mlsl_built", "mpi_built", "mpi_enabled",
            "mpi_threads_supported", "nccl_built", "rank", "shutdown", "size"]
+_MODULES = ("ipu_horovod_strategy", "popdist_strategy")
+
+
+def __getattr__(name):
+    """The strategies' modules, also without an import of their own."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return importlib.import_module(f"{__name__}.{name}")
 
 
 def _is_horovod():

@@ -29,13 +29,15 @@ class IPUHorovodStrategyV1(ipu_strategy.IPUStrategyV1):
         super().__init__(ipu_device, enable_dataset_iterators=False, enable_keras_extensions=False)
 
     def _make_extended(self, ipu_device, cpu_device):
-        return IPUHorovodExtendedV1(self, ipu_device, cpu_device, self._variables_on_host)
+        return IPUHorovodExtendedV1(self, None, ipu_device, self._variables_on_host, cpu_device)
 
 
 class IPUHorovodExtendedV1(_variables.DistributedExtended):
     """What TensorFlow asks of an IPUHorovodStrategyV1."""
 
-    def __init__(self, container_strategy, ipu_device, cpu_device, variables_on_host):
+    def __init__(self, container_strategy, cluster_resolver, ipu_device, variables_on_host,
+                 cpu_device="/device:CPU:0"):
+        del cluster_resolver
         self._variables_on_host = variables_on_host
         super().__init__(container_strategy, ipu_device, cpu_device)
 

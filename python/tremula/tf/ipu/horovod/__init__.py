@@ -4,6 +4,7 @@ Horovod is installed).
 A process that nobody has started with others is the only one of its group, and needs no MPI.
 """
 
+import importlib
 import threading
 
 import numpy as np
@@ -20,6 +21,15 @@ Adasum = 2
 
 _LOCK = threading.Lock()
 _STATE = {"ready": False, "ranks": None, "homogeneous": True}
+_MODULES = ("basics", "gen_horovod_ops", "ipu_horovod_strategy", "ipu_multi_replica_strategy",
+            "popdist_strategy")
+
+
+def __getattr__(name):
+    """The package's modules, also without an import of their own."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return importlib.import_module(f"{__name__}.{name}")
 
 
 # ---- The processes ----

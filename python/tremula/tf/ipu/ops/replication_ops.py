@@ -20,8 +20,11 @@ def replication_factor(name=None):
 
 def replication_normalise(x, name=None):
     """`x`, of any shape and a floating-point type, times the inverse of the number of replicas: a
-    tensor like x. Raises TypeError for what cannot be made a tensor."""
+    tensor like x. Raises TypeError for another type, or what cannot be made a tensor."""
     x = tf.convert_to_tensor(x)
+    if x.dtype not in (tf.float16, tf.float32):
+        raise TypeError(f"Value passed to parameter 'input' has DataType {x.dtype.name} not in list "
+                        "of allowed values: float16, float32")
     with tf.name_scope(name or "IpuReplicationNormalise") as scope, \
             _building.layer(scope, "replication-normalise", None), \
             _building.part("replication_normalise"):
