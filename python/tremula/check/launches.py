@@ -11,7 +11,7 @@ def is_small(project, file, call):
     through: what it is given is made in the loop, which is none of epochs, folds or models."""
     loop = names.loop_around(call)
     given = call.args[:1] + [one.value for one in call.keywords if one.arg == "x"]
-    if not given or names.is_rare(call) or not _is_keras_model(project, file, call.func.value) \
+    if not given or names.is_rare(call) or not is_keras_model(project, file, call.func.value) \
             or isinstance(loop, ast.For) and isinstance(loop.iter, (ast.List, ast.Tuple)):
         return False
     inside = list(ast.walk(loop))
@@ -38,7 +38,7 @@ def _is_split(loop):
         isinstance(one, ast.Attribute) and one.attr == "split" for one in ast.walk(loop.iter))
 
 
-def _is_keras_model(project, file, node):
+def is_keras_model(project, file, node):
     """Whether an expression is a model of Keras': its class says so or, where the file does not
     tell what it is, its name does."""
     value = file.value(node)

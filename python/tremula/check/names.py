@@ -245,6 +245,21 @@ def argument(call, name, position=None):
     return None
 
 
+def type_name(file, node):
+    """"float64" of tf.float64, np.float64 or "float64"; None for what is no type."""
+    if node is None:
+        return None
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else None
+    name = file.resolve(node)
+    if name and name.startswith(("tf.", "np.", "tf.dtypes.")):
+        return name.split(".")[-1]
+    value = file.value(node) if isinstance(node, ast.Name) else None
+    if value is not None and value is not node and not isinstance(value, str):
+        return type_name(file, value)
+    return None
+
+
 def is_open_ended(call):
     """Whether *args or **kwargs may give arguments that the call does not show."""
     return any(one.arg is None for one in call.keywords) or any(

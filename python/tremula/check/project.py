@@ -131,13 +131,16 @@ class Project:
             return []
         if isinstance(node, names.FUNCTIONS):
             return [(file, node)]
-        if isinstance(node, (ast.List, ast.Tuple)):
-            return [one for part in node.elts for one in self.functions(file, part, deep - 1)]
+        if isinstance(node, (ast.List, ast.Tuple, ast.Dict)):
+            parts = node.values if isinstance(node, ast.Dict) else node.elts
+            return [one for part in parts for one in self.functions(file, part, deep - 1)]
         if isinstance(node, ast.Call):
             called = file.called(node) or ""
             if called.split(".")[-1] in ("partial", "function", "wraps") and node.args:
                 return self.functions(file, node.args[0], deep - 1)
-            return []
+            return [one for other, function in self.functions(file, node.func, deep - 1)
+                    for result in results(function)
+                    for one in self.functions(other, result, deep - 1)]
         if isinstance(node, ast.Name):
             found = []
             for value in file.values(node):
@@ -151,17 +154,29 @@ class Project:
                 own = next((one for one in names.parents(node) if isinstance(one, ast.ClassDef)),
                            None)
                 return _method(file, own, node.attr)
+            owner = file.value(node.value)
+            if isinstance(owner, ast.Call):  # a method of what a class of the program makes
+                return [one for other, own in self._classes(file, owner.func)
+                        for one in _method(other, own, node.attr)]
             name = file.dotted(node)
             return self._imported(file, name) if name else []
         return []
 
-    def _imported(self, file, name):
+    def _classes(self, file, node):
+        """[(file, class)] of an expression that names a class of the program."""
+        value = file.value(node)
+        if isinstance(value, ast.ClassDef):
+            return [(file, value)]
+        name = file.dotted(node)
+        return self._imported(file, name, ast.ClassDef) if name else []
+
+    def _imported(self, file, name, kinds=names.FUNCTIONS):
         path = self._module(file, name)
         other = self._by_path.get(path.resolve()) if path else None
         if other is None or other is file and "." not in name:
             return []
         return [(other, value) for value in other.top.bound.get(name.split(".")[-1], [])
-                if isinstance(value, names.FUNCTIONS)]
+                if isinstance(value, kinds)]
 
     def _find_compiled(self):
         """Fills self.compiled: {function: (file, how)}, with all that those functions call."""
@@ -210,6 +225,9 @@ class Project:
         for position, argument in _COMPILING.get(called, ()):
             found += [(*one, called) for one in self.functions(
                 file, names.argument(call, argument, position))]
+        if name == "compile" and (called or "tf.").startswith("tf."):  # Keras' losses, metrics
+            found += [(*one, "keras") for position, argument in ((1, "loss"), (2, "metrics"))
+                      for one in self.functions(file, names.argument(call, argument, position))]
         if name in ("run", "experimental_run_v2") and call.args:
             owner = file.value(call.func.value)
             if "trategy" in (file.called(owner) or "") or name == "experimental_run_v2" \
@@ -266,6 +284,14 @@ class Project:
     def calls(self):
         """(file, call, canonical name or "") of every call."""
         return self._calls
+
+
+def results(function):
+    """The expressions that a function returns."""
+    if isinstance(function, ast.Lambda):
+        return [function.body]
+    return [one.value for one in ast.walk(function) if isinstance(one, ast.Return)
+            and one.value is not None and names.function_around(one) is function]
 
 
 def _roots(path):

@@ -18,7 +18,7 @@ vectorize = keras.layers.TextVectorization(
 
 
 def prepare(raw):
-    return raw.map(lambda text, label: (vectorize(text), label)).cache().prefetch(tf.data.AUTOTUNE)
+    return raw.map(lambda text, label: (vectorize(text), label)).cache().prefetch(tf.data.AUTOTUNE)  #! int64
 
 
 texts = tf.data.Dataset.from_tensor_slices((["a good film", "a bad one"], [1, 0]))

@@ -8,7 +8,7 @@ tf.app.flags.DEFINE_integer("batch_size", 32, "Items in a batch.")
 
 
 def make_input(is_training, batch_size):
-    data = np.random.rand(500, 20).astype("float32"), np.random.randint(0, 2, 500)
+    data = np.random.rand(500, 20).astype("float32"), np.random.randint(0, 2, 500)  #! int64
     dataset = tf.data.Dataset.from_tensor_slices(data)
     if is_training:
         dataset = dataset.shuffle(500).repeat()

@@ -45,7 +45,8 @@ def test_program(path):
 
 
 @pytest.mark.parametrize("script", ["project/train.py", "public/census/task.py",
-                                    "public/segmentation/train.py"])
+                                    "public/segmentation/train.py", "public/hub_like/train.py",
+                                    "public/vit_project/main.py"])
 def test_several_files(script):
     report = check.check([DATA / script])
     assert sorted(report.files) == [str(path) for path in sorted(
@@ -133,6 +134,90 @@ def test_launches_in_a_loop(text, found_in, tmp_path):
     path.write_text("import tensorflow as tf\nfrom forests import Forest\n"
                     f"model = tf.keras.Sequential([])\n{text}\n")
     assert found(check.check([path])) == [(str(path), found_in, "host-round-trip")] * bool(found_in)
+
+
+# ---- Types of what is fed ----
+
+FED = """import functools
+import numpy as np
+import tensorflow as tf
+from tensorflow.python import ipu
+data = tf.data.TFRecordDataset("x")
+SPEC = {"image": tf.io.FixedLenFeature([4], tf.float32),
+        "label": tf.io.FixedLenFeature([], tf.int64)}
+def parse(record, spec=SPEC):
+    return tf.io.parse_single_example(record, spec)
+"""
+MODEL = "model = tf.keras.Sequential([])\n"
+INFEED = "ipu.ipu_infeed_queue.IPUInfeedQueue(data)"
+
+
+@pytest.mark.parametrize("text, line", [  # of the text; 0: nothing is found
+    ("data = data.map(lambda x, y: (x, tf.cast(y, tf.int64)))\n" + INFEED, 1),
+    ("data = data.map(lambda x, y: (x, tf.cast(y, tf.int64)))", 0),
+    ("data = data.map(lambda x, y: (x, tf.cast(y, tf.int64)))\n"
+     "data = data.map(lambda x, y: (x, tf.cast(y, tf.int32)))\n" + INFEED, 0),
+    ("data = data.map(lambda x, y: (x, tf.cast(y, tf.int64)))\n"
+     "data = data.map(lambda x, y: (2 * x, y))\n" + INFEED, 1),
+    ("data = data.map(lambda x, y: (x, tf.cast(y, tf.int64)))\n"
+     "data = data.map(lambda x, y: x)\n" + INFEED, 0),
+    ("def crop(x, at):\n    at = tf.cast(at, tf.int64)\n    return x[at:]\n"
+     "data = data.map(crop)\n" + INFEED, 0),
+    ("data = data.map(parse).batch(2, drop_remainder=True)\n"
+     "data = data.map(lambda one: (one['image'], one['label']))\n" + INFEED, 2),
+    ("data = data.map(parse).map(lambda one: one['image'])\n" + INFEED, 0),
+    ("def read(record):\n    one = parse(record)\n    label = one['label'] - 1\n"
+     "    label = tf.cast(label, tf.int32)\n    return one['image'], label\n"
+     "data = data.map(read)\n" + INFEED, 0),
+    ("def read(record):\n    one = parse(record)\n    return one['image'], one['label'] - 1\n"
+     "data = data.map(read)\n" + INFEED, 3),
+    ("def read(record):\n    one = parse(record)\n"
+     "    one['label'] = tf.cast(one['label'], tf.int32)\n"
+     "    return one['image'], one['label']\ndata = data.map(read)\n" + INFEED, 0),
+    ("def read(scale, record):\n    return scale * parse(record)['label']\n"
+     "data = data.map(functools.partial(read, 2))\n" + INFEED, 2),
+    ("def pipeline(source):\n    return source.map(lambda x: tf.argmax(x)), source\n"
+     "data, other = pipeline(data)\n" + INFEED, 2),
+    ("def pipeline(source):\n    return source, source.map(lambda x: tf.argmax(x))\n"
+     "data, other = pipeline(data)\n" + INFEED, 0),
+    ("data = tf.data.Dataset.zip((data, tf.data.Dataset.range(9)))\n" + INFEED, 1),
+    ("data = data.apply(tf.data.experimental.map_and_batch(\n"
+     "    lambda x: tf.strings.to_number(x, tf.int64), 8, drop_remainder=True))\n" + INFEED, 2),
+    ("data = tf.data.Dataset.from_generator(list, output_signature=(\n"
+     "    tf.TensorSpec([2], tf.float32),\n    tf.TensorSpec([], tf.int64)))\n" + INFEED, 3),
+    ("def make(training):\n    def input_fn():\n"
+     "        return data.map(lambda x: parse(x)['label'])\n    return input_fn\n"
+     "tf.estimator.EvalSpec(make(True))", 3),
+    (MODEL + "x = np.ones([8, 4])\ny = np.random.randint(0, 9, 8)\nmodel.fit(x, y)", 3),
+    (MODEL + "y = np.random.randint(0, 9, 8).astype(np.int32)\nmodel.fit(np.ones([8, 4]), y)", 0),
+    ("forest = Forest()\ny = np.random.randint(0, 9, 8)\nforest.fit(np.ones([8, 4]), y)", 0),
+    ("@tf.function\ndef step(batch):\n    return batch\n"
+     "for batch in data.map(lambda x: tf.cast(x, tf.int64)):\n    step(batch)", 4),
+    ("@tf.function\ndef steps(iterator):\n    return next(iterator)\n"
+     "iterator = iter(data.map(lambda x: tf.cast(x, tf.int64)))\nsteps(iterator)", 4),
+    ("for batch in data.map(lambda x: tf.cast(x, tf.int64)):\n    print(batch)", 0),
+])
+def test_types_of_what_is_fed(text, line, tmp_path):
+    path = tmp_path / "fed.py"
+    path.write_text(FED + text + "\n")
+    assert [one.line for one in check.check([path], only=["int64"]).findings] == [
+        FED.count("\n") + line] * bool(line)
+
+
+def test_other_types_that_are_fed(tmp_path):
+    path = tmp_path / "fed.py"
+    path.write_text(FED + "data = data.map(lambda x: tf.cast(x, tf.bfloat16) / 255.0)\n" + INFEED
+                    + "\ntf.keras.mixed_precision.set_global_policy('mixed_bfloat16')\n")
+    assert [one.message for one in check.check([path], only=["float64"]).findings] == [
+        "what is fed here is of bfloat16, which an IPU does not have; use float16",
+        "an IPU has no bfloat16: the policy is mixed_float16"]
+
+
+def test_fix_casts_labels_to_int32(tmp_path):
+    path = tmp_path / "fed.py"
+    path.write_text(FED + "data = data.map(lambda x, y: (x, tf.cast(y, tf.int64)))\n" + INFEED)
+    assert "+data = data.map(lambda x, y: (x, tf.cast(y, tf.int32)))" in output.diff(
+        check.check([path]))
 
 
 def test_long_chains_are_read_in_no_time(tmp_path):

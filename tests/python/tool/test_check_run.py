@@ -135,6 +135,36 @@ def test_function_for_an_ipu(tool):
     assert answers["training or inference"] == "training, by train.py:21; 1 step traced"
 
 
+PRINTING = """import tensorflow as tf
+
+data = tf.data.Dataset.from_tensors(tf.ones([4, 8])).repeat(9)
+data = data.map(lambda x: (x, tf.ones([4], tf.int64)))
+w = tf.Variable(tf.ones([8, 8]))
+
+
+@tf.function
+def step(x, labels):
+    loss = tf.reduce_mean(tf.matmul(x, w))
+    tf.print("loss", loss, tf.reduce_sum(labels))
+    if loss > 100.0:
+        tf.print("far", loss)
+    return loss
+
+
+for x, labels in data:
+    loss = step(
+        x, labels)
+"""
+
+
+def test_a_step_that_prints(tool):
+    """It can be planned. What reading has found is not said again of another line."""
+    tool.write("train.py", PRINTING)
+    found, answers = findings(tool, "train.py")
+    assert found == {(4, "int64"), (18, "feed-without-queue")}
+    assert answers["size"].startswith("the step of train.py:18 needs ")
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("rule", [one for one in RULES.values() if one.needs_run],
                          ids=lambda rule: rule.id)
@@ -179,7 +209,8 @@ def test_usage(tool, arguments, message):
 @pytest.mark.long
 @pytest.mark.parametrize("script", [
     *sorted(DATA.glob("*.py")), *sorted(DATA.glob("chapter/*.py")),
-    *sorted(DATA.glob("public/*.py")), DATA / "public/census/task.py", DATA / "project/train.py"],
+    *sorted(DATA.glob("public/*.py")), DATA / "public/census/task.py", DATA / "project/train.py",
+    DATA / "public/hub_like/train.py", DATA / "public/vit_project/main.py"],
     ids=lambda path: path.stem)
 def test_no_script_stops_the_check(tool, script):
     ran = tool("check", "--run", script)

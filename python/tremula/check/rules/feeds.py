@@ -46,7 +46,7 @@ def iterators(project):
             given = names.argument(call, "dataset", 0)
             if _makes_iterator(file, given):
                 yield file, given, "an infeed queue takes a dataset, and this is an iterator"
-        if not _is_estimators(project, file, call):
+        if not is_estimators(project, file, call):
             continue
         for other, function in project.functions(file, names.argument(call, "input_fn", 0)):
             if function in seen:
@@ -59,7 +59,7 @@ def iterators(project):
                                          "IPUEstimator wants the dataset")
 
 
-def _is_estimators(project, file, call):
+def is_estimators(project, file, call):
     """Whether a call is train, evaluate or predict of an Estimator, or makes the spec of one."""
     if (file.called(call) or "") in ("tf.estimator.TrainSpec", "tf.estimator.EvalSpec"):
         return True
@@ -169,17 +169,21 @@ _WAITS = "every step waits for the host: feed through an IPUInfeedQueue"
 
 
 def _loops_over_datasets(project):
-    """The first call of a compiled function with the batch of a loop over a dataset."""
     for file, loop in project.nodes(ast.For):
-        if project.how_compiled(file, loop) or not _gives_batches(project, file, loop.iter):
-            continue
-        batch = {leaf.id for leaf in ast.walk(loop.target) if isinstance(leaf, ast.Name)}
-        for call in ast.walk(loop):
-            if isinstance(call, ast.Call) and _is_step(project, file, call) and any(
-                    isinstance(leaf, ast.Name) and leaf.id in batch
-                    for given in call.args for leaf in ast.walk(given)):
-                yield file, call, _WAITS
-                break
+        call = step_of_loop(project, file, loop)
+        if call is not None:
+            yield file, call, _WAITS
+
+
+def step_of_loop(project, file, loop):
+    """The first call of a compiled function with the batch of a loop over a dataset, or None."""
+    if project.how_compiled(file, loop) or not _gives_batches(project, file, loop.iter):
+        return None
+    batch = {leaf.id for leaf in ast.walk(loop.target) if isinstance(leaf, ast.Name)}
+    return next((call for call in ast.walk(loop)
+                 if isinstance(call, ast.Call) and is_step(project, file, call)
+                 and any(isinstance(leaf, ast.Name) and leaf.id in batch
+                         for given in call.args for leaf in ast.walk(given))), None)
 
 
 def _gives_batches(project, file, node):
@@ -257,7 +261,7 @@ def round_trips(project):
         if names.loop_around(call) is None or project.how_compiled(file, call):
             continue
         if isinstance(call.func, ast.Name) and call.func.id in ("float", "int") and call.args \
-                and _is_step(project, file, call.args[0]) and not names.is_rare(call):
+                and is_step(project, file, call.args[0]) and not names.is_rare(call):
             yield file, call, "every step waits for this value"
         if not isinstance(call.func, ast.Attribute):
             continue
@@ -268,7 +272,7 @@ def round_trips(project):
                 and launches.is_small(project, file, call):
             yield file, call.func, (f"{call.func.attr} in a loop is a launch with a feed of its "
                                     "own, every time: give it all items at once")
-        elif call.func.attr == "numpy" and not call.args and _is_step(
+        elif call.func.attr == "numpy" and not call.args and is_step(
                 project, file, call.func.value) and not names.is_rare(call):
             yield file, call.func, "every step waits for this value"
 
@@ -278,12 +282,17 @@ def _in_device_loop(project, file, call):
                for one in names.parents(call))
 
 
-def _is_step(project, file, node):
+def is_step(project, file, node):
     """Whether a value is the result of a compiled function."""
     value = file.value(node) if isinstance(node, ast.Name) else node
+    is_part = isinstance(value, ast.Subscript)
+    if is_part:  # of several results
+        value = file.value(value.value)
+        value = value.value if isinstance(value, ast.Subscript) else value
     if not isinstance(value, ast.Call):
         return False
-    if names.loop_around(value) not in [None, *names.parents(node)]:
+    loops = [*names.parents(node), *([] if is_part else [None])]
+    if names.loop_around(value) not in loops:
         return False  # of a loop that has ended: the value of its last step
     if any(project.compiled.get(one, ("", ""))[1] in ("tf.function", "strategy.run")
            for _, one in project.functions(file, value.func)):

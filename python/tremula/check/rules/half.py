@@ -4,14 +4,10 @@ import ast
 
 from tremula.check import names
 from tremula.check.rules import rule
-from tremula.check.rules.types import type_name, typed_calls
+from tremula.check.rules.types import POLICIES, typed_calls
 
 _SMALLEST = 2.0 ** -24  # the least float16 above 0
 _LARGEST = 65504.0
-_POLICIES = ("tf.keras.mixed_precision.set_global_policy",
-             "tf.keras.mixed_precision.experimental.set_policy",
-             "tf.keras.mixed_precision.Policy",
-             "tf.keras.mixed_precision.experimental.Policy")
 _SUMS = ("tf.reduce_sum", "tf.math.reduce_sum")
 _TYPED = ("tf.constant", "tf.cast", "tf.fill")
 
@@ -29,7 +25,7 @@ def _is_half(file, node):
     called = file.called(value) or ""
     position = {"tf.cast": 1, "tf.constant": 1, "tf.zeros": 1, "tf.ones": 1, "tf.placeholder": 0,
                 "tf.get_variable": 2}.get(called)
-    return position is not None and type_name(
+    return position is not None and names.type_name(
         file, names.argument(value, "dtype", position)) in ("float16", "half")
 
 
@@ -73,7 +69,7 @@ def loss_scale(project):
     if project.mentions("loss_scal", "lossscal", "scaled_loss", "scale_loss", "unscale",
                         "alsoptimizer"):
         return
-    policy = any(called in _POLICIES and names.constant(call.args[0] if call.args else None)
+    policy = any(called in POLICIES and names.constant(call.args[0] if call.args else None)
                  == "mixed_float16" for _, call, called in project.calls())
     variables = any(called == "tf.get_variable" for _, _, called in _half_calls(project))
     for file, call, _ in project.calls():

@@ -2,7 +2,7 @@
 
 import ast
 
-from tremula.check import names
+from tremula.check import arrivals, elements, names
 from tremula.check.rules import replace, rule
 
 _WIDE = {"float64": "float32", "double": "float32", "complex64": "", "complex128": "",
@@ -14,22 +14,12 @@ _TYPED = {"tf.cast": 1, "tf.constant": 1, "tf.zeros": 1, "tf.ones": 1, "tf.place
           "tf.truncated_normal": 3, "tf.ones_like": 1, "tf.zeros_like": 1, "tf.to_double": 9}
 _INPUTS = ("tf.keras.Input", "tf.keras.layers.Input")
 _EDGES = ("tf.placeholder", *_INPUTS)
+FED = "what is fed here is"
 _STATE = ("tf.Variable", "tf.get_variable")
-
-
-def type_name(file, node):
-    """"float64" of tf.float64, np.float64 or "float64"; None for what is no type."""
-    if node is None:
-        return None
-    if isinstance(node, ast.Constant):
-        return node.value if isinstance(node.value, str) else None
-    name = file.resolve(node)
-    if name and name.startswith(("tf.", "np.", "tf.dtypes.")):
-        return name.split(".")[-1]
-    value = file.value(node) if isinstance(node, ast.Name) else None
-    if value is not None and value is not node and not isinstance(value, str):
-        return type_name(file, value)
-    return None
+POLICIES = ("tf.keras.mixed_precision.set_global_policy",
+             "tf.keras.mixed_precision.experimental.set_policy",
+             "tf.keras.mixed_precision.Policy",
+             "tf.keras.mixed_precision.experimental.Policy")
 
 
 def typed_calls(project):
@@ -37,12 +27,12 @@ def typed_calls(project):
     for file, call, called in project.calls():
         if called in _TYPED:
             node = names.argument(call, "dtype", _TYPED[called])
-            found = type_name(file, node)
+            found = names.type_name(file, node)
             if found:
                 yield file, call, called, node, found
         elif called.startswith("tf.keras.layers.") or called.startswith("tf.layers."):
             node = names.argument(call, "dtype")
-            found = type_name(file, node)
+            found = names.type_name(file, node)
             if found:
                 yield file, call, called, node, found
 
@@ -86,6 +76,10 @@ def wide_floats(project):
                     and _is_wide(file, file.value(given)):
                 yield file, given, ("this array is of NumPy's float64, and so is the variable; add "
                                     ".astype(np.float32)")
+        elif called in POLICIES and names.constant(
+                names.argument(call, "name", 0) or names.argument(call, "policy"), "") \
+                == "mixed_bfloat16":
+            yield file, call, "an IPU has no bfloat16: the policy is mixed_float16"
         elif called == "tf.keras.backend.set_floatx":
             name = names.constant(names.argument(call, "floatx", 0))
             if name in _WIDE:
@@ -95,6 +89,24 @@ def wide_floats(project):
             if array is not None:
                 yield file, array, ("this array is of NumPy's float64, and it goes to the infeed "
                                     "queue; add .astype(np.float32)")
+    for one in _fed(project, _WIDE):
+        better = f"; use {_WIDE[one.type]}" if _WIDE[one.type] else ""
+        yield one.file, one.node, (f"{FED} of {one.type}, which an IPU does not "
+                                   f"have{better}")
+
+
+def _fed(project, wanted):
+    """What gives one of the wanted types to what goes to the device from outside, each once."""
+    reader, seen = elements.Reader(project), set()
+    found = [one for file, node in arrivals.datasets(project)
+             for one in reader.of_dataset(file, node)]
+    if "int64" in wanted:  # Keras makes float32 of wider arrays itself
+        found += [one for file, node in arrivals.arrays(project)
+                  for one in reader.of_value(file, node)]
+    for one in found:
+        if one.type in wanted and one.node is not None and one.node not in seen:
+            seen.add(one.node)
+            yield one
 
 
 _FLOAT64 = ("np.random.rand", "np.random.randn", "np.random.random", "np.random.normal",
@@ -170,6 +182,9 @@ def int64(project):
         if name == "int64" and (called in _EDGES or project.comes_to_ipu(file, call)):
             edit = rename_type(file, node)
             yield file, node, "int64 becomes int32 on an IPU; say int32", edit
+    for one in _fed(project, ("int64",)):
+        edit = rename_type(one.file, one.written) if one.written is not None else None
+        yield one.file, one.node, f"{FED} of int64, which a queue refuses; say int32", edit
 
 
 def rename_type(file, node):

@@ -10,6 +10,7 @@
     answers    the five answers
 """
 
+import ast
 import contextlib
 import os
 import re
@@ -19,7 +20,7 @@ import traceback
 
 from tremula import check, tool
 from tremula.check import project, rules
-
+from tremula.check.rules import types
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -134,7 +135,8 @@ def _look(recorder, report, for_ipu):
     """([(rule, path, line, message)], the Size of the largest step or a text why there is none)."""
     from tremula.check.running import graphs, sizes
     reader, found = graphs.Reader(recorder, for_ipu), []
-    batches = any(one.rule.id == "drop-remainder" for one in report.findings)
+    known = {"unknown-shape" for one in report.findings if one.rule.id == "drop-remainder"} | {
+        "int64" for one in report.findings if one.message.startswith(types.FED)}
     for step in recorder.steps:
         if step.kind == "eager":
             found.append(("eager-step", step.path, step.line,
@@ -143,7 +145,7 @@ def _look(recorder, report, for_ipu):
             found.append(("feed-without-queue", step.path, step.line,
                           "every step waits for the host: feed through an IPUInfeedQueue"))
         found += [one for one in graphs.findings(step, reader)
-                  if one[0] != "unknown-shape" or not batches]
+                  if one[0] not in known]
     step = _largest(recorder.steps)
     if step is None:
         return found, "none is in a tf.function"
@@ -174,9 +176,20 @@ def _largest(steps):
         len(graphs.operations(one)) if one.graph is not None else 0))
 
 
+def _statement(file, line):
+    """The first and the last line of the simple statement that a line is in, or the line twice."""
+    around = [one for one in file.nodes if isinstance(one, ast.stmt) and not hasattr(one, "body")
+              and one.lineno <= line <= one.end_lineno] if file is not None else []
+    return (around[0].lineno, around[0].end_lineno) if around else (line, line)
+
+
 def _merged(findings, found, by_path):
-    """The findings of reading with those of running, each line and rule once."""
-    lines = {(os.path.realpath(one.path), one.line, one.rule.id) for one in findings}
+    """The findings of reading with those of running, each statement and rule once."""
+    lines = set()
+    for one in findings:
+        real = os.path.realpath(one.path)
+        first, last = _statement(by_path.get(real), one.line)
+        lines |= {(real, line, one.rule.id) for line in range(first, last + 1)}
     merged, table = list(findings), rules.load()
     for rule, path, line, message in found:
         real = os.path.realpath(path)

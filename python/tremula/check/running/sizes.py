@@ -15,18 +15,34 @@ class Size:
     fullest: float  # of the fullest tile on so many IPUs
 
 
+class _Feeds:
+    """Numbers the host functions of a program that is planned and never runs."""
+
+    def __init__(self, graph):
+        self.graph, self._ids, self.infeed = graph, [], None
+
+    def feed(self, identity):
+        """The number of a host function or a queue."""
+        if identity not in self._ids:
+            self._ids.append(identity)
+        return str(self._ids.index(identity))
+
+
 def lower(step):
     """The bytes of a step's module. Raises a Complaint that says why there is none."""
     if step.module is not None:
         return step.module
     from tremula import tool
     from tremula.tf.inner import bridge, handles
+    from tremula.tf.runtime.host import outside
     from tremula.tf.runtime.lowering import lowering, staging
     import tensorflow as tf
     arguments, variables, sizes = _ends(step, handles)
     outputs = _outputs(step)
     try:
-        source = staging.stage(step.graph, arguments, variables, outputs, "/device:IPU:0")
+        host = outside.Host(_Feeds(step.graph))  # tf.print, and what is outside of compilation
+        source = staging.stage(step.graph, arguments, variables, outputs, "/device:IPU:0",
+                               host=host)
         return lowering.lower(source, shapes=sizes).module
     except (bridge.LoweringError, tf.errors.OpError, ValueError, TypeError) as error:
         raise tool.Complaint(getattr(error, "message", None) or str(error)) from error

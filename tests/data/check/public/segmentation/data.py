@@ -29,7 +29,7 @@ def center_crop(image, label, size):
 
 def to_float(image, label):
     image = tf.cast(image, tf.float32) / 127.5 - 1.0
-    return image, tf.cast(tf.squeeze(label, -1), tf.int64)
+    return image, tf.cast(tf.squeeze(label, -1), tf.int64)  #! int64
 
 
 def pipeline(pattern, config, training):
