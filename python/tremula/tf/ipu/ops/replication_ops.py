@@ -23,8 +23,8 @@ def replication_normalise(x, name=None):
     tensor like x. Raises TypeError for another type, or what cannot be made a tensor."""
     x = tf.convert_to_tensor(x)
     if x.dtype not in (tf.float16, tf.float32):
-        raise TypeError(f"Value passed to parameter 'input' has DataType {x.dtype.name} not in list "
-                        "of allowed values: float16, float32")
+        raise TypeError(f"Value passed to parameter 'input' has DataType {x.dtype.name} not in "
+                        "list of allowed values: float16, float32")
     with tf.name_scope(name or "IpuReplicationNormalise") as scope, \
             _building.layer(scope, "replication-normalise", None), \
             _building.part("replication_normalise"):
