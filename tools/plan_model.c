@@ -90,8 +90,8 @@ trm_tensor_info plan_model_input(const plan_model *model, const trm_program *pro
 static trm_status compile(const plan_request *request, const trm_module *module, long batch,
                           plan_model *out_model, trm_error *error) {
   *out_model = (plan_model){.batch = batch, .parameters = -1, .parameter_bytes = -1};
-  const trm_status status =
-      trm_compile(module, request->options, request->num_options, &out_model->executable, error);
+  const trm_status status = trm_inspect_compile_for_plan(
+      module, request->options, request->num_options, &out_model->executable, error);
   if (status != TRM_OK) return status;
   read_side_table(out_model);
   out_model->is_fed = has_infeed(out_model->executable);

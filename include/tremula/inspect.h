@@ -18,6 +18,11 @@ TRM_API trm_status trm_inspect_compile(const trm_module *module, const trm_optio
                                        size_t num_options, trm_inspect_observer observer,
                                        void *context, trm_executable **out_executable,
                                        trm_error *error);
+/* trm_compile for the estimate alone: an executable that knows its inputs, outputs and feeds, and
+ * that no engine runs. */
+TRM_API trm_status trm_inspect_compile_for_plan(const trm_module *module, const trm_option *options,
+                                                size_t num_options, trm_executable **out_executable,
+                                                trm_error *error);
 /* Runs the passes of the estimate for an IPU, which trm_inspect_compile does not run, and calls the
  * observer. */
 TRM_API trm_status trm_inspect_planning(const trm_executable *executable,

@@ -20,7 +20,7 @@ void trm_executable_free(trm_executable *executable) {
   trm_program_destroy(executable->estimate);
   pthread_mutex_destroy(&executable->estimating);
   trm_schedule_free(executable->schedule);
-  trm_module_free(executable->module);
+  if (!executable->is_only_planned) trm_module_free(executable->module);
   trm_module_free(executable->shared);
   trm_arena_free(&executable->arena);
   trm_free(executable);
@@ -194,6 +194,11 @@ static void continue_ids(trm_module *module) {
 
 /* Everything after the shared passes: the host's module, its schedule and the interface. */
 static trm_status finish(trm_executable *executable, const pass_run *run, trm_error *error) {
+  if (executable->is_only_planned) {
+    executable->module = executable->shared;
+    TRY(trm_schedule_outline(executable->shared, &executable->schedule, error));
+    return describe(executable, error);
+  }
   TRY(trm_module_clone_lightly(executable->shared, &executable->module, error));
   continue_ids(executable->module);
   set_numbers(executable->module, &executable->options);
@@ -224,15 +229,23 @@ static trm_status compile(trm_executable *executable, const trm_module *module,
   return finish(executable, &run, error);
 }
 
-trm_status trm_compile_observed(const trm_module *module, const trm_option *options,
-                                size_t num_options, trm_pass_observer observer, void *context,
-                                trm_executable **out_executable, trm_error *error) {
+/* What becomes of a module: an observer of the passes, or NULL; whether it is only planned. */
+typedef struct compilation {
+  trm_pass_observer observer;
+  void *context;
+  bool is_only_planned;
+} compilation;
+
+static trm_status compile_with(const trm_module *module, const trm_option *options,
+                               size_t num_options, const compilation *how,
+                               trm_executable **out_executable, trm_error *error) {
   trm_executable *executable;
   TRY(executable_new(&executable, error));
+  executable->is_only_planned = how->is_only_planned;
   trm_status status =
       trm_options_parse(&executable->arena, options, num_options, &executable->options, error);
   const trm_mark mark = trm_mark_begin(TRM_TIMELINE_POPLAR, "compile %s", module->name);
-  if (status == TRM_OK) status = compile(executable, module, observer, context, error);
+  if (status == TRM_OK) status = compile(executable, module, how->observer, how->context, error);
   trm_mark_end(&mark);
   if (status != TRM_OK) {
     trm_executable_free(executable);
@@ -242,9 +255,24 @@ trm_status trm_compile_observed(const trm_module *module, const trm_option *opti
   return TRM_OK;
 }
 
+trm_status trm_compile_observed(const trm_module *module, const trm_option *options,
+                                size_t num_options, trm_pass_observer observer, void *context,
+                                trm_executable **out_executable, trm_error *error) {
+  const compilation how = {.observer = observer, .context = context};
+  return compile_with(module, options, num_options, &how, out_executable, error);
+}
+
 trm_status trm_compile(const trm_module *module, const trm_option *options, size_t num_options,
                        trm_executable **out_executable, trm_error *error) {
-  return trm_compile_observed(module, options, num_options, NULL, NULL, out_executable, error);
+  const compilation how = {0};
+  return compile_with(module, options, num_options, &how, out_executable, error);
+}
+
+trm_status trm_compile_for_plan(const trm_module *module, const trm_option *options,
+                                size_t num_options, trm_executable **out_executable,
+                                trm_error *error) {
+  const compilation how = {.is_only_planned = true};
+  return compile_with(module, options, num_options, &how, out_executable, error);
 }
 
 /* Takes over the module, also on failure. */

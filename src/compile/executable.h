@@ -15,6 +15,7 @@ struct trm_executable {
   trm_module *shared; /* after the passes that host and IPU share; executable files hold it */
   trm_module *module; /* after the passes of the host; shares constants with `shared` */
   trm_schedule *schedule;
+  bool is_only_planned; /* `module` is `shared`, and the schedule has no steps */
   trm_options options;
   /* The result of the estimate, if known: whether the program fits, or the message that it does not
    * (in the arena). Written before other threads have the executable. */
@@ -43,6 +44,11 @@ bool trm_module_tells_replicas_apart(const trm_module *module);
 trm_status trm_compile_observed(const trm_module *module, const trm_option *options,
                                 size_t num_options, trm_pass_observer observer, void *context,
                                 trm_executable **out_executable, trm_error *error);
+
+/* Compiles a module for its plan alone: the host's passes do not run, and no engine runs it. */
+trm_status trm_compile_for_plan(const trm_module *module, const trm_option *options,
+                                size_t num_options, trm_executable **out_executable,
+                                trm_error *error);
 
 /* Makes an executable of a module that has been through the shared passes. Takes over the module,
  * also on failure. */

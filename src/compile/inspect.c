@@ -23,6 +23,12 @@ trm_status trm_inspect_compile(const trm_module *module, const trm_option *optio
                               error);
 }
 
+trm_status trm_inspect_compile_for_plan(const trm_module *module, const trm_option *options,
+                                        size_t num_options, trm_executable **out_executable,
+                                        trm_error *error) {
+  return trm_compile_for_plan(module, options, num_options, out_executable, error);
+}
+
 const char *trm_inspect_nearest(const char *word, const char *const *names, size_t count) {
   return trm_nearest_name(word, names, count);
 }

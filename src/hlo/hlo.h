@@ -434,6 +434,9 @@ trm_status trm_module_add_computation(trm_module *module, const char *name, uint
 trm_status trm_module_clone_computation(trm_module *module, uint32_t source, uint32_t *out_index,
                                         trm_error *error);
 
+/* Makes room for `count` instructions in all, where a computation's size is known beforehand. */
+trm_status trm_computation_reserve(trm_module *module, uint32_t computation, uint32_t count,
+                                   trm_error *error);
 /* Appends a copy of *prototype. The arena gets copies of operands, called computations and control
  * predecessors; attributes are shared. A NULL name is replaced by one made of the opcode, id 0 by
  * the next id. A parameter also enters the computation's table. */

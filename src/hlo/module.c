@@ -48,13 +48,8 @@ trm_status trm_module_add_computation(trm_module *module, const char *name, uint
   return TRM_OK;
 }
 
-static trm_status grow_instructions(trm_module *module, trm_computation *computation,
-                                    trm_error *error) {
-  if (computation->num_instructions < computation->capacity) return TRM_OK;
-  if (computation->capacity > TRM_NO_INDEX / 4) {
-    FAIL(RESOURCE_EXHAUSTED, "a computation has too many instructions");
-  }
-  const uint32_t capacity = computation->capacity < 16 ? 16 : computation->capacity * 2;
+static trm_status set_capacity(trm_module *module, trm_computation *computation, uint32_t capacity,
+                               trm_error *error) {
   trm_instruction *grown = ARENA_NEW(&module->arena, trm_instruction, capacity);
   CHECK_MEMORY(grown, "instructions");
   if (computation->num_instructions > 0) {
@@ -63,6 +58,23 @@ static trm_status grow_instructions(trm_module *module, trm_computation *computa
   computation->instructions = grown;
   computation->capacity = capacity;
   return TRM_OK;
+}
+
+static trm_status grow_instructions(trm_module *module, trm_computation *computation,
+                                    trm_error *error) {
+  if (computation->num_instructions < computation->capacity) return TRM_OK;
+  if (computation->capacity > TRM_NO_INDEX / 4) {
+    FAIL(RESOURCE_EXHAUSTED, "a computation has too many instructions");
+  }
+  return set_capacity(module, computation,
+                      computation->capacity < 16 ? 16 : computation->capacity * 2, error);
+}
+
+trm_status trm_computation_reserve(trm_module *module, uint32_t computation_index, uint32_t count,
+                                   trm_error *error) {
+  trm_computation *computation = &module->computations[computation_index];
+  if (count <= computation->capacity) return TRM_OK;
+  return set_capacity(module, computation, count, error);
 }
 
 static uint32_t *copy_indices(trm_arena *arena, const uint32_t *items, uint32_t count) {

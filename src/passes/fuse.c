@@ -318,7 +318,12 @@ static trm_status finish_fusion(maker *m, const trm_index *members, uint32_t num
 
 static trm_status make_fusion(maker *m, const trm_index *members, uint32_t num_members,
                               trm_error *error) {
+  uint32_t count = num_members; /* what is absorbed or repeated comes in addition */
+  for (uint32_t i = 0; i < num_members; ++i) {
+    count += trm_edit_at(&m->f->edit, members[i])->num_operands;
+  }
   TRY(trm_module_add_computation(m->f->edit.module, NULL, &m->body, error));
+  TRY(trm_computation_reserve(m->f->edit.module, m->body, count, error));
   m->operands.count = 0;
   for (uint32_t i = 0; i < num_members; ++i) {
     for (uint32_t k = 0; k < trm_edit_at(&m->f->edit, members[i])->num_operands; ++k) {

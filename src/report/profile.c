@@ -220,6 +220,11 @@ static trm_status write_streams(const trm_report_streams *streams, row_writer *r
   return TRM_OK;
 }
 
+static int64_t spread_bytes(const trm_spread *spread) {
+  const trm_mapping mapping = trm_spread_mapping(spread);
+  return trm_mapping_total_bytes(&mapping);
+}
+
 static trm_status write_steps(const trm_program *p, const trm_report_streams *streams,
                               row_writer *rows, trm_error *error) {
   TRY(begin(rows,
@@ -232,8 +237,8 @@ static trm_status write_steps(const trm_program *p, const trm_report_streams *st
         index_or_none(o->compute_set), (int64_t)o->ipu, (int64_t)o->stage, (int64_t)o->repeat_count,
         o->executions, o->cycles, o->sync_cycles, o->cycles_mean, (int64_t)o->active_tiles,
         o->bytes_in_total, o->bytes_in_worst, o->bytes_out_total, o->bytes_out_worst, o->flops,
-        trm_mapping_total_bytes(&o->code), o->live_total, o->live_worst,
-        (int64_t)o->live_worst_tile, streams->of_step[i]);
+        spread_bytes(&o->code), o->live_total, o->live_worst, (int64_t)o->live_worst_tile,
+        streams->of_step[i]);
   }
   return TRM_OK;
 }

@@ -111,15 +111,16 @@ static trm_status add_cycles(by_tile *b, uint32_t source, uint32_t ipu, int64_t 
   return trm_distributions_add(&b->cycles, b->values, tiles, ipu * tiles, out_index, error);
 }
 
-static trm_status add_bytes(by_tile *b, const trm_mapping *mapping, uint32_t *out_index,
+static trm_status add_bytes(by_tile *b, const trm_spread *spread, uint32_t *out_index,
                             trm_error *error) {
   const uint32_t tiles = b->program->tiles_per_ipu;
-  if (mapping->kind == TRM_MAPPING_NONE) {
+  const trm_mapping mapping = trm_spread_mapping(spread);
+  if (mapping.kind == TRM_MAPPING_NONE) {
     return trm_distributions_add(&b->bytes, b->values, 0, 0, out_index, error);
   }
   memset(b->values, 0, tiles * sizeof *b->values);
-  trm_mapping_add_bytes(mapping, 1, 4, b->values);
-  return trm_distributions_add(&b->bytes, b->values, tiles, mapping->ipu * tiles, out_index, error);
+  trm_mapping_add_bytes(&mapping, 1, 4, b->values);
+  return trm_distributions_add(&b->bytes, b->values, tiles, spread->ipu * tiles, out_index, error);
 }
 
 static trm_status write_runs(const trm_distributions *d, sqlite3 *database, const char *sql,

@@ -83,6 +83,10 @@ static trm_status engine_allocate(trm_engine *engine, const processes *p, trm_er
 /* Takes over the reference to the executable, also on failure. */
 static trm_status create(trm_executable *executable, uint32_t num_replicas, const processes *p,
                          trm_engine **out_engine, trm_error *error) {
+  if (executable->is_only_planned) {
+    trm_executable_free(executable);
+    FAIL(FAILED_PRECONDITION, "the executable was compiled to be planned, and cannot run");
+  }
   trm_engine *engine = trm_allocate_zeroed(1, sizeof *engine);
   if (engine == NULL) {
     trm_executable_free(executable);

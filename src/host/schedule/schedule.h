@@ -117,6 +117,9 @@ typedef struct trm_schedule {
  * works in place, so that its operands can be examined after it. */
 trm_status trm_schedule_build(const trm_module *module, bool reference_only, unsigned float_events,
                               trm_schedule **out_schedule, trm_error *error);
+/* The interface of a module that is only planned: inputs, outputs and feeds, no steps. */
+trm_status trm_schedule_outline(const trm_module *module, trm_schedule **out_schedule,
+                                trm_error *error);
 void trm_schedule_free(trm_schedule *schedule);
 
 /* Two slots that schedule_build.c would merge, so that a copy is not needed or a kernel works in

@@ -292,6 +292,31 @@ trm_status trm_schedule_build(const trm_module *module, bool reference_only, uns
   return TRM_OK;
 }
 
+trm_status trm_schedule_outline(const trm_module *module, trm_schedule **out_schedule,
+                                trm_error *error) {
+  trm_schedule *schedule = trm_allocate_zeroed(1, sizeof *schedule);
+  CHECK_MEMORY(schedule, "a schedule");
+  schedule->module = module;
+  const trm_computation *entry = &module->computations[module->entry];
+  for (uint32_t p = 0; p < entry->num_parameters; ++p) {
+    const trm_shape *shape = &entry->instructions[entry->parameters[p]].shape;
+    schedule->num_inputs += (uint32_t)trm_shape_num_leaves(shape);
+  }
+  schedule->num_outputs = (uint32_t)trm_shape_num_leaves(&entry->instructions[entry->root].shape);
+  trm_schedule_draft draft = {.schedule = schedule, .module = module};
+  trm_status status = trm_schedule_list_feeds(&draft, error);
+  schedule->num_feeds = (uint32_t)draft.feeds.count;
+  schedule->feeds = trm_arena_copy(&schedule->arena, draft.feeds.items,
+                                   draft.feeds.count * sizeof(trm_feed_info));
+  VECTOR_FREE(&draft.feeds);
+  if (status == TRM_OK && schedule->feeds == NULL) {
+    status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory for a list of feeds");
+  }
+  if (status == TRM_OK) *out_schedule = schedule;
+  else trm_schedule_free(schedule);
+  return status;
+}
+
 void trm_schedule_free(trm_schedule *schedule) {
   if (schedule == NULL) return;
   for (uint32_t k = 0; k < schedule->num_kernels; ++k) trm_kernel_destroy(schedule->kernels[k]);

@@ -86,5 +86,7 @@ trm_status trm_schedule_walk_outfeed(trm_schedule_draft *draft, trm_schedule_sco
                                      trm_error *error);
 trm_status trm_schedule_walk_host_call(trm_schedule_draft *draft, trm_schedule_scope *s,
                                        trm_index i, trm_error *error);
+/* Finds the feeds of the whole module, and makes no steps. */
+trm_status trm_schedule_list_feeds(trm_schedule_draft *draft, trm_error *error);
 
 #endif /* TREMULA_HOST_SCHEDULE_SCHEDULE_BUILD_H_ */

@@ -1,5 +1,5 @@
 /* Owns: the steps of infeeds, outfeeds and host calls, and the lists of a program's feeds and host
- * calls. */
+ * calls, with steps or without. */
 #include <string.h>
 
 #include "hlo/config.h"
@@ -99,20 +99,38 @@ trm_status trm_schedule_walk_infeed(trm_schedule_draft *draft, trm_schedule_scop
   return trm_schedule_add_step(draft, step, NULL, s->leaves[i], NULL, error);
 }
 
+/* The shapes of the leaves of an instruction's operands. */
+static trm_status operand_leaves(const trm_schedule_draft *draft,
+                                 const trm_computation *computation,
+                                 const trm_instruction *instruction, const trm_shape ***out_shapes,
+                                 uint32_t *out_count, trm_error *error) {
+  uint32_t count = 0;
+  for (int fill = 0; fill < 2; ++fill) {
+    if (fill) *out_shapes = ARENA_NEW(&draft->schedule->arena, const trm_shape *, count + 1);
+    if (fill) CHECK_MEMORY(*out_shapes, "a feed");
+    count = 0;
+    for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+      const trm_shape *shape = &computation->instructions[instruction->operands[k]].shape;
+      const int32_t leaves = trm_shape_num_leaves(shape);
+      for (int32_t l = 0; l < leaves; ++l, ++count) {
+        if (fill) (*out_shapes)[count] = trm_shape_leaf(shape, l);
+      }
+    }
+  }
+  *out_count = count;
+  return TRM_OK;
+}
+
 trm_status trm_schedule_walk_outfeed(trm_schedule_draft *draft, trm_schedule_scope *s, trm_index i,
                                      trm_error *error) {
   const trm_instruction *instruction = trm_schedule_at(draft, s, i);
   char id[512];
   TRY(feed_id(draft, instruction, id, sizeof id, error));
-  uint32_t *operands, count, used = 0;
+  const trm_computation *computation = &draft->module->computations[s->computation];
+  uint32_t *operands, count;
+  const trm_shape **shapes;
   TRY(trm_schedule_gather_operands(draft, s, i, 0, &operands, &count, error));
-  const trm_shape **shapes = ARENA_NEW(&draft->schedule->arena, const trm_shape *, count);
-  CHECK_MEMORY(shapes, "a feed");
-  for (uint32_t k = 0; k < instruction->num_operands; ++k) {
-    const trm_shape *shape = &trm_schedule_at(draft, s, instruction->operands[k])->shape;
-    const int32_t leaves = trm_shape_num_leaves(shape);
-    for (int32_t l = 0; l < leaves; ++l) shapes[used++] = trm_shape_leaf(shape, l);
-  }
+  TRY(operand_leaves(draft, computation, instruction, &shapes, &count, error));
   if (trm_shape_num_leaves(&instruction->shape) > 0) {
     char text[512];
     FAIL(INVALID_ARGUMENT, "%s is an outfeed and must give a token or an empty tuple",
@@ -169,4 +187,26 @@ trm_status trm_schedule_walk_host_call(trm_schedule_draft *draft, trm_schedule_s
                          .feed = (uint32_t)draft->host_calls.count};
   if (!VECTOR_PUSH(&draft->host_calls, info)) FAIL_NO_MEMORY("a host call");
   return trm_schedule_add_step(draft, step, operands, s->leaves[i], NULL, error);
+}
+
+trm_status trm_schedule_list_feeds(trm_schedule_draft *draft, trm_error *error) {
+  for (uint32_t c = 0; c < draft->module->num_computations; ++c) {
+    const trm_computation *computation = &draft->module->computations[c];
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      const trm_instruction *one = &computation->instructions[i];
+      const trm_opcode opcode = trm_instruction_acts_as(one);
+      if (opcode != TRM_OP_INFEED && opcode != TRM_OP_OUTFEED) continue;
+      char id[512];
+      uint32_t feed, count = (uint32_t)trm_shape_num_leaves(&one->shape);
+      const trm_shape **shapes;
+      TRY(feed_id(draft, one, id, sizeof id, error));
+      if (opcode == TRM_OP_INFEED) {
+        TRY(find_feed(draft, id, 'i', &one->shape, NULL, count, &feed, error));
+      } else {
+        TRY(operand_leaves(draft, computation, one, &shapes, &count, error));
+        TRY(find_feed(draft, id, 'o', NULL, shapes, count, &feed, error));
+      }
+    }
+  }
+  return TRM_OK;
 }

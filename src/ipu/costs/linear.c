@@ -516,22 +516,21 @@ static trm_status cost_linear(const trm_tile_request *request, trm_tile_cost *co
     return cost_scalar(request, cost, error);
   }
   trm_plan_options options = base == NULL ? trm_plan_options_default() : *base;
-  trm_linear_plan *plan = ARENA_NEW(cost->arena, trm_linear_plan, 1);
-  CHECK_MEMORY(plan, "a plan");
+  trm_linear_plan plan; /* 4 KB, of which the program keeps the text */
   if (options.pass == TRM_PASS_NONE) options.pass = pass_of(instruction);
   TRY(own_options(instruction, &options, error));
   bool taken;
-  TRY(make_plan(request, &options, cost, plan, &taken, error));
+  TRY(make_plan(request, &options, cost, &plan, &taken, error));
   if (!taken) return cost_scalar(request, cost, error);
-  TRY(describe_plan(cost, plan, error));
+  TRY(describe_plan(cost, &plan, error));
   prepared operands = {0};
-  TRY(fetch_operands(request, cost, plan, &operands, error));
+  TRY(fetch_operands(request, cost, &plan, &operands, error));
   const size_t first = cost->phases.count;
-  TRY(add_steps(request, cost, plan, &operands, error));
+  TRY(add_steps(request, cost, &plan, &operands, error));
   TRY(add_fetched(request, cost, first, &operands.incoming, error));
-  *result = convert_mapping(request, &plan->outputs, instruction->shape.dtype);
+  *result = convert_mapping(request, &plan.outputs, instruction->shape.dtype);
   TRY(add_zeros(request, cost, result, error));
-  cost->is_result_updated = plan->partition.out_channels_serial > 1;
+  cost->is_result_updated = plan.partition.out_channels_serial > 1;
   if (cost->phases.count > 0 && !cost->is_result_updated) {
     /* The last step holds the result, which is a variable of its own here. */
     trm_phase *last = &cost->phases.items[cost->phases.count - 1];

@@ -30,10 +30,11 @@ enum {
 };
 
 static trm_status add(trm_program_draft *draft, const char *name, trm_memory_category category,
-                      uint32_t ipu, int64_t worst, int64_t total, trm_error *error) {
+                      uint32_t source, uint32_t ipu, int64_t worst, int64_t total,
+                      trm_error *error) {
   const trm_new_variable wanted = {
       .name = name,
-      .source = TRM_NO_INDEX,
+      .source = source,
       .category = category,
       .always_live = true,
       .mapping = trm_mapping_spread(trm_program_target_of(draft, ipu), worst, total, ipu, 0)};
@@ -47,7 +48,7 @@ static trm_status add(trm_program_draft *draft, const char *name, trm_memory_cat
 static trm_status add_everywhere(trm_program_draft *draft, const char *name,
                                  trm_memory_category category, uint32_t ipu, int64_t bytes,
                                  trm_error *error) {
-  return add(draft, name, category, ipu, bytes,
+  return add(draft, name, category, TRM_NO_INDEX, ipu, bytes,
              bytes * (int64_t)trm_program_target_of(draft, ipu)->tiles_per_ipu, error);
 }
 
@@ -87,15 +88,8 @@ static trm_status add_vertices(trm_program_draft *draft, ipu_sums *sums, codelet
     sum->counters_worst += COUNTER_BYTES;
     sum->counters_total += COUNTER_BYTES * (int64_t)set->active_tiles;
     if (set->shared_with != TRM_NO_INDEX) continue;
-    if (set->state.kind != TRM_MAPPING_NONE) {
-      const trm_new_variable wanted = {.name = set->name,
-                                       .source = set->source,
-                                       .mapping = set->state,
-                                       .always_live = true,
-                                       .category = TRM_CATEGORY_VERTEX_INSTANCE_STATE};
-      uint32_t variable;
-      TRY(trm_program_add_variable(draft, &wanted, &variable, error));
-    }
+    TRY(add(draft, set->name, TRM_CATEGORY_VERTEX_INSTANCE_STATE, set->source, set->ipu,
+            set->state.worst, set->state.total, error));
     for (uint32_t g = 0; g < set->num_groups; ++g) {
       const trm_vertex_group *group = &set->groups[g];
       if (!note_codelet(list, group, set->ipu, set->active_tiles)) FAIL_NO_MEMORY("codelets");
@@ -206,7 +200,10 @@ static trm_status gather_code(trm_program_draft *draft, ipu_sums *sums, remote_c
       int64_t worst, total;
       code_of(draft, s, is_known, &sums[ipu], &worst, &total);
       if (ipu != first || !draft->program->options.compile_ipu_code) continue;
-      step->code = trm_mapping_spread(trm_program_target_of(draft, ipu), worst, total, ipu, 0);
+      step->code = (trm_spread){.worst = worst,
+                                .total = total,
+                                .tiles = trm_program_target_of(draft, ipu)->tiles_per_ipu,
+                                .ipu = ipu};
     }
   }
   return TRM_OK;
@@ -260,8 +257,8 @@ static trm_status add_code(trm_program_draft *draft, const ipu_sums *sum, const 
    */
   TRY(add_everywhere(draft, "stacks", TRM_CATEGORY_STACK, ipu, stacks(draft, list, ipu), error));
   TRY(add_everywhere(draft, "control code", TRM_CATEGORY_CONTROL_CODE, ipu, sum->control, error));
-  TRY(add(draft, "exchange code", TRM_CATEGORY_INTERNAL_EXCHANGE_CODE, ipu, sum->exchange_worst,
-          sum->exchange_total, error));
+  TRY(add(draft, "exchange code", TRM_CATEGORY_INTERNAL_EXCHANGE_CODE, TRM_NO_INDEX, ipu,
+          sum->exchange_worst, sum->exchange_total, error));
   TRY(add_everywhere(draft, "host exchange code", TRM_CATEGORY_HOST_EXCHANGE_CODE, ipu,
                      host_code(draft, sum), error));
   TRY(add_everywhere(draft, "global exchange code", TRM_CATEGORY_GLOBAL_EXCHANGE_CODE, ipu,
@@ -269,7 +266,7 @@ static trm_status add_code(trm_program_draft *draft, const ipu_sums *sum, const 
   for (size_t c = 0; c < list->count; ++c) {
     const codelet *one = &list->items[c];
     if (one->ipu != ipu) continue;
-    TRY(add(draft, one->name, TRM_CATEGORY_VERTEX_CODE, ipu, one->bytes,
+    TRY(add(draft, one->name, TRM_CATEGORY_VERTEX_CODE, TRM_NO_INDEX, ipu, one->bytes,
             (int64_t)one->bytes * one->tiles, error));
   }
   return TRM_OK;
@@ -291,15 +288,15 @@ static int64_t code_bytes(const trm_program_draft *draft, const ipu_sums *sum, c
 static trm_status add_ipu(trm_program_draft *draft, const ipu_sums *sum, const codelets *list,
                           uint32_t ipu, trm_error *error) {
   TRY(add_everywhere(draft, "sync ids", TRM_CATEGORY_CONTROL_ID, ipu, CONTROL_ID_BYTES, error));
-  TRY(add(draft, "copy descriptors", TRM_CATEGORY_COPY_DESCRIPTOR, ipu, sum->descriptors_worst,
-          sum->descriptors_total, error));
+  TRY(add(draft, "copy descriptors", TRM_CATEGORY_COPY_DESCRIPTOR, TRM_NO_INDEX, ipu,
+          sum->descriptors_worst, sum->descriptors_total, error));
   TRY(add_everywhere(draft, "host packet headers", TRM_CATEGORY_HOST_EXCHANGE_PACKET_HEADER, ipu,
                      host_headers(draft, sum), error));
   TRY(add_everywhere(draft, "global packet headers", TRM_CATEGORY_GLOBAL_EXCHANGE_PACKET_HEADER,
                      ipu, GLOBAL_PACKET_HEADER * sum->global_copies, error));
   if (draft->program->options.instrument) {
-    TRY(add(draft, "cycle counters", TRM_CATEGORY_INSTRUMENTATION_RESULTS, ipu, sum->counters_worst,
-            sum->counters_total, error));
+    TRY(add(draft, "cycle counters", TRM_CATEGORY_INSTRUMENTATION_RESULTS, TRM_NO_INDEX, ipu,
+            sum->counters_worst, sum->counters_total, error));
   }
   return draft->program->options.compile_ipu_code ? add_code(draft, sum, list, ipu, error) : TRM_OK;
 }

@@ -291,6 +291,11 @@ void trm_program_destroy(trm_program *program) {
   trm_module_free(program->ipu_module);
   trm_plan_cache_release(program->plans);
   trm_target_release((trm_target *)(uintptr_t)program->target);
+  trm_free(program->steps);
+  trm_free(program->compute_sets);
+  trm_free(program->variables);
+  trm_free(program->sources);
+  trm_free(program->notes);
   trm_arena_free(&program->arena);
   trm_free(program);
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "ipu/program/draft.h"
+#include "ipu/target/target.h"
 
 static uint64_t signature_of(const trm_phase *phase, uint32_t ipu) {
   uint64_t h = trm_layout_combine(ipu + 1, (uint64_t)phase->cycles);
@@ -146,9 +147,10 @@ trm_status trm_program_add_compute_set(trm_program_draft *draft, const trm_phase
     if (set.shared_with != TRM_NO_INDEX) signature = 0;
   }
   if (set.shared_with == TRM_NO_INDEX) {
-    set.state =
-        trm_mapping_spread(trm_program_target_of(draft, ipu),
-                           trm_ceil_divide(state, trm_most(1, phase->active_tiles)), state, ipu, 0);
+    set.state = (trm_spread){.worst = trm_ceil_divide(state, trm_most(1, phase->active_tiles)),
+                             .total = state,
+                             .tiles = trm_program_target_of(draft, ipu)->tiles_per_ipu,
+                             .ipu = ipu};
   }
   *out_index = index;
   if (!VECTOR_PUSH(&draft->sets.all, set) || !VECTOR_PUSH(&draft->sets.signatures, signature)) {

@@ -407,21 +407,27 @@ static trm_status prepare(trm_program_draft *draft, trm_error *error) {
   return TRM_OK;
 }
 
-/* Moves the vectors to the program. */
-static trm_status finish(trm_program_draft *draft, trm_error *error) {
+/* A block without the room that it does not need; it may have no items. */
+static void *cut_to_size(void *items, size_t bytes) {
+  void *cut = items == NULL ? NULL : trm_reallocate(items, bytes);
+  return cut != NULL ? cut : items;
+}
+
+/* Moves the vectors to the program. They are the largest part of it, so none is copied. */
+static void finish(trm_program_draft *draft) {
   trm_program *program = draft->program;
-#define HAND_OVER(vector, member, number)                                              \
-  program->number = (uint32_t)draft->vector.count;                                     \
-  program->member = trm_arena_copy(&program->arena, draft->vector.items,               \
-                                   draft->vector.count * sizeof *draft->vector.items); \
-  CHECK_MEMORY(program->member, "a program")
+#define HAND_OVER(vector, member, number)                                                  \
+  program->number = (uint32_t)draft->vector.count;                                         \
+  program->member =                                                                        \
+      cut_to_size(draft->vector.items, draft->vector.count * sizeof *draft->vector.items); \
+  draft->vector.items = NULL;                                                              \
+  draft->vector.count = draft->vector.capacity = 0
   HAND_OVER(steps.all, steps, num_steps);
   HAND_OVER(sets.all, compute_sets, num_compute_sets);
   HAND_OVER(values.variables, variables, num_variables);
   HAND_OVER(steps.sources, sources, num_sources);
   HAND_OVER(steps.notes, notes, num_notes);
 #undef HAND_OVER
-  return TRM_OK;
 }
 
 static trm_status note_recomputation(trm_program_draft *draft, trm_error *error) {
@@ -450,7 +456,7 @@ trm_status trm_program_build(trm_program_draft *draft, trm_error *error) {
     TRY_OR_GOTO(note_recomputation(draft, error), done);
   }
   TRY_OR_GOTO(trm_program_add_always_live(draft, error), done);
-  TRY_OR_GOTO(finish(draft, error), done);
+  finish(draft);
 done:
   for (size_t l = 0; l < draft->walk.loops.count; ++l) { /* after a failure */
     VECTOR_FREE(&draft->walk.loops.items[l]->touched);

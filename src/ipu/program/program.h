@@ -25,8 +25,9 @@
  *   api.c          the functions of tremula/program.h; names.c: names of its enums
  *   plan_options.c options of linear plans, from JSON
  *
- * Indices are stable: steps[i], variables[i], compute_sets[i], sources[i]. Everything lives in the
- * program's arena. Bytes are the IPU's (64-bit integers are 4 bytes). Cycles are tile cycles.
+ * Indices are stable: steps[i], variables[i], compute_sets[i], sources[i]. These arrays are blocks
+ * of their own; everything else lives in the program's arena. Bytes are the IPU's (64-bit integers
+ * are 4 bytes). Cycles are tile cycles.
  *
  * Sums that hold (tests/c/program): cycles of a Sequence = sum of its children; of a Repeat = count
  * times its children + overhead; step 0 (the root) = the run. For each tile, categories add up to
@@ -83,7 +84,7 @@ typedef struct trm_program_compute_set {
   uint32_t active_tiles;
   uint32_t shared_with; /* the earlier compute set whose vertices and code this one uses
                            (outlining), or TRM_NO_INDEX */
-  trm_mapping state;    /* bytes of vertex state by tile; NONE when shared */
+  trm_spread state;     /* bytes of vertex state by tile; none when shared */
 } trm_program_compute_set;
 
 /* ---- Steps ---------------------------------------------------------------------------------- */
@@ -118,8 +119,8 @@ typedef struct trm_program_step {
   bool is_between_domains; /* a collective's share over GW-Links */
   bool is_remote;          /* from or to remote memory */
   int64_t flops;           /* leaves only */
-  trm_mapping code; /* its control and exchange code, if code is counted; for a step on all IPUs, on
-                       the first IPU */
+  trm_spread code; /* its control and exchange code, if code is counted; for a step on all IPUs, on
+                      the first IPU */
   int64_t live_total;       /* bytes at this step on all IPUs, with always live memory and gaps */
   int64_t live_worst;       /* bytes of the worst tile, with always live memory */
   uint32_t live_worst_tile; /* ipu * tiles_per_ipu + tile */

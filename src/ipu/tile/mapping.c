@@ -153,19 +153,25 @@ trm_mapping trm_mapping_grid(const trm_target *target, trm_dtype dtype, int32_t 
   return m;
 }
 
-trm_mapping trm_mapping_spread(const trm_target *target, int64_t worst_bytes, int64_t total_bytes,
-                               uint32_t ipu, uint32_t first_tile) {
+trm_mapping trm_spread_mapping(const trm_spread *spread) {
   trm_mapping m = {.kind = TRM_MAPPING_NONE,
-                   .ipu = ipu,
-                   .tiles = target->tiles_per_ipu,
+                   .ipu = spread->ipu,
+                   .tiles = spread->tiles,
                    .element_bytes = 1,
                    .grain = 1};
-  if (worst_bytes <= 0 && total_bytes <= 0) return m;
+  if (spread->worst <= 0 && spread->total <= 0) return m;
   m.kind = TRM_MAPPING_SPREAD;
-  m.first_tile = first_tile % m.tiles;
-  m.worst = most(worst_bytes, ceil_divide(total_bytes, m.tiles));
-  m.count = most(total_bytes, m.worst);
+  m.worst = most(spread->worst, ceil_divide(spread->total, m.tiles));
+  m.count = most(spread->total, m.worst);
   m.regions = (uint32_t)ceil_divide(m.count, m.worst);
+  return m;
+}
+
+trm_mapping trm_mapping_spread(const trm_target *target, int64_t worst_bytes, int64_t total_bytes,
+                               uint32_t ipu, uint32_t first_tile) {
+  trm_mapping m =
+      trm_spread_mapping(&(trm_spread){worst_bytes, total_bytes, target->tiles_per_ipu, ipu});
+  if (m.kind == TRM_MAPPING_SPREAD) m.first_tile = first_tile % m.tiles;
   return m;
 }
 

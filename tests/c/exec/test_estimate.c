@@ -2,7 +2,9 @@
 #include <pthread.h>
 
 #include "../run.h"
+#include "compile/executable.h"
 #include "ipu/program/program.h"
+#include "tremula/inspect.h"
 
 static const char text[] =
     "HloModule m\nENTRY e { x = f32[64,32] parameter(0)  w = f32[32,16] parameter(1)\n"
@@ -205,10 +207,78 @@ static void test_modes_of_the_hardware(void **state) {
   }
 }
 
+static const char fed[] = "HloModule m\nENTRY e { t = token[] after-all()\n"
+                          "  i = ((f32[8,4], s32[2]), token[]) infeed(t), infeed_config=\"in\"\n"
+                          "  p = (f32[8,4], s32[2]) get-tuple-element(i), index=0\n"
+                          "  x = f32[8,4] get-tuple-element(p), index=0  y = f32[8,4] tanh(x)\n"
+                          "  o = token[] outfeed(y, t), outfeed_config=\"out\"\n"
+                          "  ROOT n = s32[2] get-tuple-element(p), index=1 }\n";
+
+static trm_executable *compile_for_plan(const char *hlo) {
+  trm_error error;
+  trm_module *module = NULL;
+  trm_executable *executable = NULL;
+  assert_int_equal(trm_module_read(hlo, strlen(hlo), "test", &module, &error), TRM_OK);
+  if (trm_inspect_compile_for_plan(module, NULL, 0, &executable, &error) != TRM_OK) {
+    fail_msg("%s", error.message);
+  }
+  trm_module_free(module);
+  return executable;
+}
+
+static void check_interface(const trm_executable *one, const trm_executable *other) {
+  assert_int_equal(trm_executable_num_inputs(one), trm_executable_num_inputs(other));
+  assert_int_equal(trm_executable_num_outputs(one), trm_executable_num_outputs(other));
+  for (size_t i = 0; i < trm_executable_num_inputs(one); ++i) {
+    const trm_tensor_info *a = trm_executable_input(one, i), *b = trm_executable_input(other, i);
+    assert_string_equal(a->name, b->name);
+    assert_int_equal(a->rank, b->rank);
+  }
+  for (size_t f = 0;; ++f) {
+    char kinds[2];
+    const trm_tensor_info *elements[2];
+    size_t counts[2];
+    const char *a = trm_executable_feed(one, f, &kinds[0], &elements[0], &counts[0]);
+    const char *b = trm_executable_feed(other, f, &kinds[1], &elements[1], &counts[1]);
+    assert_int_equal(a == NULL, b == NULL);
+    if (a == NULL) return;
+    assert_string_equal(a, b);
+    assert_int_equal(kinds[0], kinds[1]);
+    assert_int_equal(counts[0], counts[1]);
+    for (size_t e = 0; e < counts[0]; ++e) {
+      assert_int_equal(elements[0][e].dtype, elements[1][e].dtype);
+      assert_int_equal(elements[0][e].dims[0], elements[1][e].dims[0]);
+    }
+  }
+}
+
+/* What is only planned has the same plan and interface, and neither the host's module nor steps. */
+static void test_planned_only(void **state) {
+  (void)state;
+  const char *const programs[] = {text, half_layers, fed};
+  for (size_t p = 0; p < sizeof programs / sizeof *programs; ++p) {
+    trm_executable *whole = test_compile(programs[p], &test_modes[0]);
+    trm_executable *planned = compile_for_plan(programs[p]);
+    const trm_program_totals a = totals_of(whole), b = totals_of(planned);
+    assert_memory_equal(&a, &b, sizeof a);
+    check_interface(whole, planned);
+    assert_true(whole->schedule->num_steps > 0);
+    assert_int_equal(planned->schedule->num_steps, 0);
+    assert_int_equal(planned->schedule->num_kernels, 0);
+    assert_ptr_equal(planned->module, planned->shared);
+    trm_error error;
+    trm_engine *engine = NULL;
+    assert_int_equal(trm_engine_create(planned, &engine, &error), TRM_FAILED_PRECONDITION);
+    trm_executable_free(planned);
+    trm_executable_free(whole);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_made_once),       cmocka_unit_test(test_outlives_its_owner),
       cmocka_unit_test(test_asked_at_once),   cmocka_unit_test(test_modes_of_the_hardware),
-      cmocka_unit_test(test_tails_are_apart), cmocka_unit_test(test_whatever_the_host_does)};
+      cmocka_unit_test(test_tails_are_apart), cmocka_unit_test(test_whatever_the_host_does),
+      cmocka_unit_test(test_planned_only)};
   return cmocka_run_group_tests_name("estimate", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* Memory of programs: what is kept in float16, what is computed again, what a published report of
- * the original says of a small program. */
+ * the original says of a small program. And the memory of the plan itself. */
 #include "program_case.h"
 
 #include "../../../bench/fidelity/published.h"
@@ -366,6 +366,37 @@ static void test_many_readers_share_a_copy(void **state) {
   assert_true(seen[0] && seen[1]);
 }
 
+/* The bytes that a plan of a chain of products holds, each with a fusion behind it. */
+static size_t bytes_of_chain(int length) {
+  trm_text text = {0};
+  trm_text_format(&text, "HloModule m\nENTRY e {\n  x0 = f32[64,64] parameter(0)\n"
+                         "  w = f32[64,64] parameter(1)\n  b = f32[64,64] parameter(2)\n");
+  for (int i = 0; i < length; ++i) {
+    trm_text_format(&text,
+                    "  d%d = f32[64,64] dot(x%d, w), lhs_contracting_dims={1}, "
+                    "rhs_contracting_dims={0}\n  a%d = f32[64,64] add(d%d, b)\n"
+                    "  x%d = f32[64,64] tanh(a%d)\n",
+                    i, i, i, i, i + 1, i);
+  }
+  trm_text_format(&text, "  ROOT r = f32[64,64] negate(x%d)\n}", length);
+  trm_program *p = make_program(text.data, "mk2", NULL);
+  const size_t bytes = p->arena.total + p->owned_module->arena.total + p->ipu_module->arena.total +
+                       p->num_steps * sizeof *p->steps + p->num_variables * sizeof *p->variables +
+                       p->num_compute_sets * sizeof *p->compute_sets +
+                       p->num_sources * sizeof *p->sources;
+  trm_program_free(p);
+  trm_text_free(&text);
+  return bytes;
+}
+
+/* A plan of 100 000 instructions has room in 2 GB: so many bytes are left for each three here, with
+ * the module before the passes, and half as much again while vectors grow. */
+static void test_plan_of_a_long_chain_is_small(void **state) {
+  (void)state;
+  const size_t bytes = (bytes_of_chain(512) - bytes_of_chain(256)) / 256;
+  if (bytes > 20000) fail_msg("a product and its fusion take %zu bytes of the plan", bytes);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_operand_dies_when_rearranged),
@@ -380,6 +411,7 @@ int main(void) {
       cmocka_unit_test(test_recomputation),
       cmocka_unit_test(test_published_report),
       cmocka_unit_test(test_random_numbers_wait),
+      cmocka_unit_test(test_plan_of_a_long_chain_is_small),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -486,7 +486,10 @@ static void test_fits(void **state) {
   check_sums(p);
   /* The steps' code is that of the categories. */
   int64_t code = 0;
-  for (uint32_t s = 0; s < p->num_steps; ++s) code += trm_mapping_total_bytes(&p->steps[s].code);
+  for (uint32_t s = 0; s < p->num_steps; ++s) {
+    const trm_mapping mapping = trm_spread_mapping(&p->steps[s].code);
+    code += trm_mapping_total_bytes(&mapping);
+  }
   assert_int_equal(code, trm_program_category_bytes(p, TRM_CATEGORY_CONTROL_CODE) +
                              trm_program_category_bytes(p, TRM_CATEGORY_INTERNAL_EXCHANGE_CODE) +
                              trm_program_category_bytes(p, TRM_CATEGORY_HOST_EXCHANGE_CODE) +
