@@ -268,6 +268,11 @@ static trm_status load_or_compile(const void *module, size_t size, const trm_tf_
          "'TF_POPLAR_FLAGS=--executable_cache_path=/path/to/storage'.");
   }
   const bool is_cached = has_cache && trm_inspect_is_hashable(module, size);
+  if (has_cache && !is_cached && settings->connection == TRM_TF_CONNECT_PRE_COMPILE) {
+    FAIL(FAILED_PRECONDITION,
+         "IPU devices have been configured for pre-compilation, however the program being compiled "
+         "contains custom user operations which cannot be safely pre-compiled.");
+  }
   if (has_cache && !is_cached) {
     TRM_TF_INFO(
         "Executable caching has been enabled, however the program being compiled contains custom "

@@ -51,6 +51,8 @@ IPUs. What follows is to be known:
 - A step that is in no function is computed, operation by operation, with gradients of zero.
 - Variables and loops of TensorFlow 1 are made in the form that can be lowered (resources,
   functions), whatever the script says.
+- A script that takes from `tensorflow` what TensorFlow 1 alone has there (`tf.Session`,
+  `tf.contrib`) runs as `python -m tremula.tf1` runs it.
 - A script that fails, or needs a file that is not there, is a finding with the line
   (`script-fails`).
 

@@ -27,6 +27,11 @@ _SESSIONS = ("tf.Session", "tf.InteractiveSession", "tf.train.MonitoredSession",
              "tf.train.MonitoredTrainingSession", "tf.train.Supervisor")
 _HOST = ("map", "filter", "flat_map", "interleave", "from_generator", "py_function",
          "numpy_function")
+_V1_ALONE = tuple(f"tensorflow.{one}" for one in (
+    "app.", "contrib", "ConfigProto", "disable_v2_behavior", "flags.", "get_variable", "gfile",
+    "global_variables_initializer", "InteractiveSession", "layers.", "logging.", "placeholder",
+    "Session", "train.AdamOptimizer", "train.GradientDescentOptimizer", "train.Saver",
+    "variable_scope"))
 ESTIMATORS = tuple(name for name in _COMPILING if name.endswith("Estimator"))
 _CLASSES = ("Model", "Layer", "Sequential", "Functional")
 _METHODS = ("call", "train_step", "test_step", "predict_step")
@@ -117,6 +122,13 @@ class Project:
         """Whether some expression of the program has one of these canonical names."""
         return any(file.resolve(node) in wanted for file in self.files for node in file.nodes
                    if isinstance(node, (ast.Attribute, ast.Name)))
+
+    def is_native_v1(self):
+        """Whether the program takes from `tensorflow` what TensorFlow 1 alone has there."""
+        return any((file.dotted(node) or "").startswith(_V1_ALONE) for file in self.files
+                   for node in file.nodes if isinstance(node, ast.Attribute)) or any(
+                       name.startswith(_V1_ALONE) for file in self.files
+                       for _, name in file.imports)
 
     def mentions(self, *words):
         """Whether a file has one of the words, in any case, anywhere."""

@@ -178,6 +178,37 @@ def run(fetches, feed=None):
 F3 = outs((tf.float32, [3]))
 
 
+PRE_COMPILED = """
+import sys
+import tensorflow.compat.v1 as tf
+from tensorflow.python import ipu
+tf.disable_v2_behavior()
+config = ipu.config.IPUConfig()
+config.device_connection.type = ipu.config.DeviceConnectionType.PRE_COMPILE
+config.device_connection.version = "ipu2"
+config.configure_ipu_system()
+for name in ("Pure", "Note"):
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.placeholder(tf.float32 if name == "Pure" else tf.int32, [])
+        outs = {"output_types": [x.dtype], "output_shapes": [x.shape]}
+        with ipu.scopes.ipu_scope("/device:IPU:0"):
+            y = ipu.ipu_compiler.compile(lambda x: ipu.custom_ops.precompiled_user_op(
+                [x], LIBRARY, op_name=name, outs=outs), [x])
+        try:
+            print(name, session.run(y, {x: 1}))
+        except tf.errors.FailedPreconditionError as error:
+            print(name, error.message)
+"""
+
+
+def test_pre_compilation_of_what_cannot_be_stored(script, library, tmp_path):
+    done = script(PRE_COMPILED.replace("LIBRARY", repr(library)),
+                  TF_POPLAR_FLAGS=f"--executable_cache_path={tmp_path}")
+    first, second, *_ = done.stdout.splitlines()
+    assert first == "Pure [0.0]" and "A pre-compiled Poplar program has been saved" in done.stderr
+    assert second.startswith("Note ") and "cannot be safely pre-compiled" in second
+
+
 # ---- Values ----
 
 def test_values_and_attributes(on_ipu, library):

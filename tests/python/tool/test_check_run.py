@@ -135,6 +135,33 @@ def test_function_for_an_ipu(tool):
     assert answers["training or inference"] == "training, by train.py:21; 1 step traced"
 
 
+NATIVE = """import tensorflow as tf
+
+tf.app.flags.DEFINE_integer("units", 4, "how many")
+
+
+def main(_):
+    x = tf.placeholder(tf.float32, [16, 4])
+    y = tf.contrib.layers.fully_connected(x, tf.app.flags.FLAGS.units)
+    train = tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(y))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(train, {x: [[1, 2, 3, 4]] * 16})
+
+
+tf.app.run()
+"""
+
+
+def test_a_script_for_tensorflow_1_alone(tool):
+    """It runs as `python -m tremula.tf1` would run it."""
+    tool.write("train.py", NATIVE)
+    found, answers = findings(tool, "train.py", "--units=8", code=0)
+    assert found == set()
+    assert answers["training or inference"].startswith("training, by train.py:12")
+    assert answers["size"].startswith("the step of train.py:12 needs ")
+
+
 PRINTING = """import tensorflow as tf
 
 data = tf.data.Dataset.from_tensors(tf.ones([4, 8])).repeat(9)

@@ -57,6 +57,9 @@ def _trace(script, arguments, recorder, program, log):
     sys.argv = [script, *arguments]
     from tremula.check.running import stand_ins
     stand_ins.install(recorder, program.for_ipu)
+    if program.is_native_v1():  # as `python -m tremula.tf1` runs it
+        from tremula.tf1 import setup
+        setup.install()
     try:
         with _programs_noted(recorder):
             loops.run(script, recorder.files, loops.Loops(lambda: recorder.count))
