@@ -84,15 +84,23 @@ configure() {
     -DTREMULA_WERROR="${TREMULA_WERROR:-OFF}"
 }
 
-# test_c PRESET ARGUMENT...: builds and runs the C tests and the replays of the fuzzers.
+# test_c LEVEL PRESET ARGUMENT...: builds and runs the C tests and the replays of the fuzzers. What
+# build_ahead has not built by now, this builds on all cores.
 test_c() {
-  if [ -n "${JOBS[$1]:-}" ]; then
-    wait "${JOBS[$1]}" || true # a failure shows again below
-    unset "JOBS[$1]"
+  local level=$1 preset=$2
+  shift 2
+  if [ -n "${JOBS[$preset]:-}" ]; then
+    kill "${JOBS[$preset]}" 2>/dev/null || true
+    wait "${JOBS[$preset]}" || true # a failure shows again below
+    unset "JOBS[$preset]"
   fi
-  quietly "configure-$1" configure "$1" || die "cmake failed for the preset $1."
-  quietly "build-$1" cmake --build --preset "$1" || die "the build of the preset $1 failed."
-  run "C tests ($1)" ctest --preset "$1" -j "$(nproc)" "${@:2}"
+  if ! quietly "configure-$preset" configure "$preset" ||
+    ! quietly "build-$preset" nice -n "$level" cmake --build --preset "$preset"; then
+    CLOSING+=("C tests ($preset): FAILED (not built)")
+    FAILED=1
+    return 1
+  fi
+  run "C tests ($preset)" nice -n "$level" ctest --preset "$preset" -j "$(nproc)" "$@"
 }
 
 # install_plugin ENVIRONMENT: a third party's PJRT plugin, which stands for an accelerator. Without
@@ -173,7 +181,7 @@ if [ "$mode" != sanitize ]; then
   fi
   bash scripts/docs.sh install || true # without it the tests of the site are skipped
   install_packages .venv style clang-format==18.1.8 clang-tidy==18.1.8 ruff==0.17.6
-  test_c release
+  test_c 0 release || die "there is no build of the preset release."
   analyze=()
   if [ "$mode" = all ]; then analyze=(--analyze); fi
   run "Style" bash scripts/style.sh ${analyze[@]+"${analyze[@]}"}
@@ -191,16 +199,19 @@ if [ "$mode" != sanitize ]; then
   run "Python tests (TensorFlow $(tensorflow_version .venv))" \
     .venv/bin/python -m pytest -q -n 2 --dist loadgroup ${longs[@]+"${longs[@]}"}
 
-  if [ "$mode" = all ]; then test_jax_range; else finish "Python tests (JAX $jax)"; fi
-  if [ -n "${JOBS[$newest]:-}" ]; then finish "$newest"; fi
+  if [ "$mode" = all ]; then test_jax_range; fi
 fi
 if [ $WITH_SANITIZERS = 1 ]; then
   longs=(-LE long)
   if [ "$mode" != quick ]; then longs=(); fi
-  test_c asan-ubsan ${longs[@]+"${longs[@]}"}
+  # The jobs that are left have a core each; their levels are below this one, so they come first.
+  test_c 15 asan-ubsan ${longs[@]+"${longs[@]}"} || true # the jobs' results are worth seeing
 fi
+for name in "Python tests (JAX ${jax:-none})" "${newest:-none}"; do
+  if [ -n "${JOBS[$name]:-}" ]; then finish "$name"; fi
+done
 if [ "$mode" = all ]; then
-  test_c tsan
+  test_c 0 tsan || true
   run "The wheel in a bare system" bash -c 'bash scripts/wheel.sh && bash scripts/try_wheel.sh'
 fi
 
