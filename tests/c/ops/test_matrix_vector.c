@@ -34,12 +34,14 @@ static double element(trm_dtype dtype, int64_t at) {
                                    : trm_bfloat16_to_float(halves[at]));
 }
 
-static void check(trm_dtype dtype, bool along_inner) {
+static void check(trm_dtype dtype, bool along_inner, int64_t ahead, bool is_ahead_l2) {
   const trm_matrix_vector p = {.outputs = OUTPUTS,
                                .inner = INNER,
                                .output_stride = along_inner ? LINE : 1,
                                .inner_stride = along_inner ? 1 : OUTPUTS,
-                               .dtype = dtype};
+                               .dtype = dtype,
+                               .ahead = ahead,
+                               .is_ahead_l2 = is_ahead_l2};
   const void *matrix = dtype == TRM_F32 ? (const void *)floats : halves;
   fill(dtype);
   float first[OUTPUTS], out[OUTPUTS];
@@ -70,26 +72,31 @@ static void bits_are_the_same(void **state) {
   (void)state;
   static const trm_dtype dtypes[] = {TRM_F32, TRM_F16, TRM_BF16};
   for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; ++i) {
-    check(dtypes[i], false);
-    check(dtypes[i], true);
+    for (int along_inner = 0; along_inner < 2; ++along_inner) {
+      check(dtypes[i], along_inner != 0, 0, false);
+      check(dtypes[i], along_inner != 0, 8 * LINE, false);
+      check(dtypes[i], along_inner != 0, 8 * LINE, true);
+    }
   }
 }
 
 /* ---- A matrix that is in no near cache ------------------------------------------------------- */
 
-enum { WIDE = 600, LONG = 203 }; /* four chunks */
+enum { WIDE = 600, LONG = 715, CHUNK = 64, CHUNKS = (LONG + CHUNK - 1) / CHUNK };
 
-/* Chunks of 64 lines are added one after the other, and so are the sums of the chunks. */
-static void add_in_order(const float *matrix, const float *factors, float *out) {
-  for (int64_t c = 0; c < WIDE; ++c) {
-    for (int64_t first = 0; first < LONG; first += 64) {
-      float sum = 0;
-      for (int64_t k = first; k < first + 64 && k < LONG; ++k) {
-        sum += matrix[k * WIDE + c] * factors[k];
-      }
-      out[c] = first == 0 ? sum : out[c] + sum;
+/* Of a column, from chunk `first` on. The lines of a chunk are added one after the other, the sums
+ * of chunks in halves, the first of which is not the smaller one. */
+static float add_halves(const float *column, const float *factors, int first, int last) {
+  float sum = 0;
+  if (last - first == 1) {
+    for (int k = first * CHUNK; k < last * CHUNK && k < LONG; ++k) {
+      sum += column[k * WIDE] * factors[k];
     }
+    return sum;
   }
+  const int middle = first + (last - first + 1) / 2;
+  sum = add_halves(column, factors, first, middle);
+  return sum + add_halves(column, factors, middle, last);
 }
 
 static void far_matrix_has_the_same_bits(void **state) {
@@ -97,18 +104,20 @@ static void far_matrix_has_the_same_bits(void **state) {
   static float matrix[LONG * WIDE], factors[LONG], wanted[WIDE], out[WIDE];
   for (int i = 0; i < LONG * WIDE; ++i) matrix[i] = sinf((float)i);
   for (int i = 0; i < LONG; ++i) factors[i] = cosf((float)i);
-  add_in_order(matrix, factors, wanted);
+  for (int c = 0; c < WIDE; ++c) wanted[c] = add_halves(matrix + c, factors, 0, CHUNKS);
   trm_matrix_vector p = {
       .outputs = WIDE, .inner = LONG, .output_stride = 1, .inner_stride = WIDE, .dtype = TRM_F32};
   assert_true(trm_matrix_vector_plan(&p));
-  assert_true(p.chunks > 3 && p.ahead > 0);
+  assert_int_equal(p.chunks, CHUNKS);
+  assert_true(p.ahead > 0);
   void *scratch = malloc(trm_matrix_vector_scratch_bytes(&p));
   assert_non_null(scratch);
   const uint64_t wakes = trm_threads_wakes();
   for (int threads = 1; threads <= 5; ++threads) {
     omp_set_num_threads(threads);
-    for (int by_line = 0; by_line < 2; ++by_line) {
-      p.is_by_line = by_line != 0;
+    for (int way = 0; way < 4; ++way) {
+      p.is_by_line = way % 2 != 0;
+      p.is_ahead_l2 = way / 2 != 0;
       memset(out, 0xff, sizeof out);
       trm_matrix_vector_run(&p, matrix, factors, out, scratch);
       assert_memory_equal(out, wanted, sizeof out);

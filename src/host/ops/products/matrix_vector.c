@@ -24,22 +24,36 @@ const trm_matrix_vector_loops *trm_matrix_vector_find(const char *name) {
 
 enum { CHUNK_LINES = 64 }; /* more would leave too few chunks, fewer would make many sums */
 
-/* How a CPU reads lines of floats fastest: a Zen 5 one by one, with the next line fetched ahead; an
- * Intel CPU several, because it translates their addresses side by side. */
-static bool reads_by_line(void) {
+/* How a CPU reads a matrix from memory fastest (bench/notes/products.md). */
+typedef enum reading { IN_GROUPS, BY_LINE, INTO_L2 } reading;
+
+/* Intel's CPUs read several lines, because they translate their addresses side by side. A Zen 5
+ * reads lines of floats one by one, with the next line fetched ahead. A Zen 3 or 4 (family 25)
+ * reads as fast as memory is only if lines are fetched into the second-level cache, which waits for
+ * more of them than the first-level one. */
+static reading reading_of_cpu(void) {
 #if defined(__x86_64__)
-  return __builtin_cpu_is("amd");
-#else
-  return false;
+  if (__builtin_cpu_is("amdfam19h")) return INTO_L2;
+  if (__builtin_cpu_is("amd")) return BY_LINE;
 #endif
+  return IN_GROUPS;
 }
 
-static void plan_reading(trm_matrix_vector *product) {
-  const int64_t line = product->inner_stride;
-  const bool has_floats = product->dtype == TRM_F32, is_by_line = has_floats && reads_by_line();
-  const bool is_long = has_floats && !is_by_line && line >= TRM_VECTOR_LEAST_LONG_LINE;
-  product->is_by_line = is_by_line;
-  product->ahead = is_long ? TRM_VECTOR_LEAST_LONG_LINE / 4 : TRM_MATRIX_VECTOR_GROUP * line;
+/* For a matrix of so many bytes that is in no near cache, whose lines are `line` elements apart. */
+static void plan_reading(trm_matrix_vector *product, int64_t line, int64_t bytes) {
+  const bool has_floats = product->dtype == TRM_F32, is_along_inner = product->inner_stride == 1;
+  const reading way = reading_of_cpu();
+  product->is_by_line = has_floats && way == BY_LINE;
+  product->is_ahead_l2 = way == INTO_L2;
+  const int64_t group = TRM_MATRIX_VECTOR_GROUP * line;
+  if (is_along_inner) {
+    const bool gains = !has_floats || bytes >= TRM_VECTOR_LEAST_FETCHED;
+    product->ahead = way == INTO_L2 && gains ? group : 0;
+  } else if (has_floats && way == IN_GROUPS && line >= TRM_VECTOR_LEAST_LONG_LINE) {
+    product->ahead = TRM_VECTOR_LEAST_LONG_LINE / 4;
+  } else {
+    product->ahead = way == INTO_L2 ? 2 * group : group;
+  }
 }
 
 bool trm_matrix_vector_plan(trm_matrix_vector *product) {
@@ -47,8 +61,10 @@ bool trm_matrix_vector_plan(trm_matrix_vector *product) {
   /* The loop along the outputs reads whole vectors of up to 16. */
   if (!is_along_inner && (product->output_stride != 1 || product->outputs < 16)) return false;
   const int64_t size = (int64_t)trm_dtype_size(product->dtype);
-  const bool is_far = product->inner * product->inner_stride * size > TRM_VECTOR_MOST_NEAR;
-  if (is_far) plan_reading(product);
+  const int64_t line = is_along_inner ? product->output_stride : product->inner_stride;
+  const int64_t bytes = (is_along_inner ? product->outputs : product->inner) * line * size;
+  const bool is_far = bytes > TRM_VECTOR_MOST_NEAR;
+  if (is_far) plan_reading(product, line, bytes);
   const bool is_dense = !is_along_inner && product->inner_stride == product->outputs;
   product->chunks = 1;
   /* Halves are read faster when each thread has some of the outputs. */
@@ -59,7 +75,8 @@ bool trm_matrix_vector_plan(trm_matrix_vector *product) {
 }
 
 size_t trm_matrix_vector_scratch_bytes(const trm_matrix_vector *product) {
-  return product->chunks > 1 ? (size_t)(product->chunks * product->outputs) * sizeof(float) : 0;
+  const size_t chunks = (size_t)product->chunks, outputs = (size_t)product->outputs;
+  return chunks > 1 ? chunks * (outputs * sizeof(float) + sizeof(int64_t)) : 0;
 }
 
 typedef struct job {
@@ -67,10 +84,11 @@ typedef struct job {
   const char *matrix;
   const float *vector;
   float *out;
+  const trm_matrix_vector_loops *loops;
   trm_matrix_vector_loop loop;
-  int64_t units;  /* of each batch */
-  float *sums;    /* scratch for the sums of each chunk */
-  int64_t *added; /* how many chunks, from the first one on, are in `out` */
+  int64_t units; /* of each batch */
+  int64_t *ends; /* by a chunk: up to which one its line of sums has their sum; 0: none has */
+  float *sums;   /* scratch: a line for each chunk */
 } job;
 
 static void run_units(const void *context, int64_t begin, int64_t end, int thread) {
@@ -93,47 +111,88 @@ static void run_units(const void *context, int64_t begin, int64_t end, int threa
   }
 }
 
-static void add(float *out, const float *sums, int64_t count) {
-  for (int64_t c = 0; c < count; ++c) out[c] += sums[c];
+/* ---- Chunks of lines -------------------------------------------------------------------------- */
+
+/* The sums of both halves of a range are added, and so are theirs, down to chunks. So every thread
+ * adds up what it has, and the caller reads few sums of the others: reading them from another
+ * core's cache is slow. */
+
+static float *sums_of(const job *own, int64_t chunk) {
+  return chunk == 0 ? own->out : own->sums + chunk * own->p->outputs;
 }
 
-/* Sums of CHUNK_LINES lines. The thread that has the first chunk adds its chunks as it goes. */
+static int64_t middle_of(int64_t begin, int64_t end) { return end - (end - begin) / 2; }
+
+static void multiply_chunk(const job *own, int64_t chunk, float *sums) {
+  trm_matrix_vector lines = *own->p;
+  const int64_t first = chunk * CHUNK_LINES, line = first * lines.inner_stride;
+  lines.inner = trm_least(CHUNK_LINES, lines.inner - first);
+  own->loop(&lines, own->matrix + line * (int64_t)trm_dtype_size(lines.dtype), own->vector + first,
+            sums, 0, lines.outputs);
+}
+
+/* `spare` has a line for each time that the range can be halved. */
+static void sum_range(const job *own, int64_t begin, int64_t end, float *sums, float *spare) {
+  if (end - begin == 1) {
+    multiply_chunk(own, begin, sums);
+    return;
+  }
+  const int64_t middle = middle_of(begin, end), outputs = own->p->outputs;
+  sum_range(own, begin, middle, sums, spare);
+  sum_range(own, middle, end, spare, spare + outputs);
+  own->loops->add(sums, spare, outputs);
+}
+
+/* Of the range [first, last) the largest parts that a thread with chunks [begin, end) has whole. */
+static void sum_own(const job *own, int64_t first, int64_t last, int64_t begin, int64_t end) {
+  if (end <= first || last <= begin) return;
+  if (begin <= first && last <= end) {
+    sum_range(own, first, last, sums_of(own, first), own->sums + (first + 1) * own->p->outputs);
+    own->ends[first] = last;
+    return;
+  }
+  const int64_t middle = middle_of(first, last);
+  sum_own(own, first, middle, begin, end);
+  sum_own(own, middle, last, begin, end);
+}
+
 static void run_chunks(const void *context, int64_t begin, int64_t end, int thread) {
   (void)thread;
   const job *own = context;
-  const int64_t outputs = own->p->outputs;
-  for (int64_t i = begin; i < end; ++i) {
-    trm_matrix_vector lines = *own->p;
-    const int64_t first = i * CHUNK_LINES, line = first * lines.inner_stride;
-    lines.inner = trm_least(CHUNK_LINES, lines.inner - first);
-    float *sums = i == 0 ? own->out : own->sums + (begin == 0 ? 0 : i) * outputs;
-    own->loop(&lines, own->matrix + line * (int64_t)trm_dtype_size(lines.dtype),
-              own->vector + first, sums, 0, outputs);
-    if (begin == 0 && i > 0) add(own->out, sums, outputs);
-  }
-  if (begin == 0) *own->added = end;
+  sum_own(own, 0, own->p->chunks, begin, end);
+}
+
+/* What the threads could not add. */
+static void add_parts(const job *own, int64_t first, int64_t last) {
+  if (own->ends[first] == last) return;
+  const int64_t middle = middle_of(first, last);
+  add_parts(own, first, middle);
+  add_parts(own, middle, last);
+  own->loops->add(sums_of(own, first), sums_of(own, middle), own->p->outputs);
 }
 
 void trm_matrix_vector_run(const void *data, const void *matrix, const void *vector, void *out,
                            void *scratch) {
   const trm_matrix_vector *p = data;
   const trm_matrix_vector_loops *loops = trm_matrix_vector_find(trm_vector_ops_get()->name);
-  int64_t batches = 1, added = 0;
+  int64_t batches = 1;
   for (int32_t d = 0; d < p->batch_rank; ++d) batches *= p->batch[d];
   const job own = {.p = p,
                    .matrix = matrix,
                    .vector = vector,
                    .out = out,
+                   .loops = loops,
                    .loop = p->inner_stride == 1 ? loops->along_inner : loops->along_outputs,
                    .units = (p->outputs + TRM_MATRIX_VECTOR_UNIT - 1) / TRM_MATRIX_VECTOR_UNIT,
-                   .sums = scratch,
-                   .added = &added};
+                   .ends = scratch,
+                   .sums = (float *)((int64_t *)scratch + p->chunks)};
   const size_t bytes = (size_t)(batches * p->outputs * p->inner) * trm_dtype_size(p->dtype);
   const int threads = trm_threads_for(bytes);
   if (p->chunks == 1) {
     trm_parallel_ranges(threads, batches * own.units, run_units, &own);
     return;
   }
+  memset(own.ends, 0, (size_t)p->chunks * sizeof *own.ends);
   trm_parallel_ranges(threads, p->chunks, run_chunks, &own);
-  for (; added < p->chunks; ++added) add(out, own.sums + added * p->outputs, p->outputs);
+  add_parts(&own, 0, p->chunks);
 }

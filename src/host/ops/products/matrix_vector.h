@@ -14,9 +14,10 @@ typedef struct trm_matrix_vector {
   int64_t outputs, inner, output_stride, inner_stride;
   trm_dtype dtype; /* of the matrix: F32, F16 or BF16 */
   /* trm_matrix_vector_plan sets these. */
-  bool is_by_line; /* a thread that has whole lines reads them one by one */
-  int64_t ahead;   /* how many elements groups fetch ahead; 0: the matrix is in a near cache */
-  int64_t chunks;  /* of the sums, whose lines lie together: each is a thread's */
+  bool is_by_line;  /* a thread that has whole lines reads them one by one */
+  int64_t ahead;    /* how many elements are fetched ahead; 0: the CPU does it as well */
+  bool is_ahead_l2; /* they are fetched into the second-level cache only */
+  int64_t chunks;   /* of the sums, whose lines lie together: each is a thread's */
 } trm_matrix_vector;
 
 /* Whether the loops serve the product; if so, plans it. */
@@ -38,6 +39,7 @@ typedef void (*trm_matrix_vector_loop)(const trm_matrix_vector *product, const v
                                        const float *vector, float *out, int64_t begin, int64_t end);
 typedef struct trm_matrix_vector_loops {
   trm_matrix_vector_loop along_outputs, along_inner;
+  void (*add)(float *sums, const float *others, int64_t count);
 } trm_matrix_vector_loops;
 /* By the name of a trm_vector_ops, whose instruction set the CPU must have; NULL: not built. */
 const trm_matrix_vector_loops *trm_matrix_vector_find(const char *name);
