@@ -73,6 +73,8 @@ def main():
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--batches-per-run", type=int, default=4)
     parser.add_argument("--runs", type=int, default=2)
+    parser.add_argument("--memory-proportion", type=float, default=0.3,
+                        help="share of a tile's memory for a convolution's temporary data")
     arguments = parser.parse_args()
     tf.disable_v2_behavior()
 
@@ -93,7 +95,8 @@ def main():
 
     config = ipu.config.IPUConfig()
     config.auto_select_ipus = 1
-    config.convolutions.poplar_options["availableMemoryProportion"] = "0.3"
+    config.convolutions.poplar_options["availableMemoryProportion"] = \
+        str(arguments.memory_proportion)
     config.configure_ipu_system()
     ipu.utils.move_variable_initialization_to_cpu()
     dequeue = outfeed.dequeue()
