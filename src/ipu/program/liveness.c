@@ -3,8 +3,8 @@
  * Two sweeps go over the steps, add the variables that begin and subtract those that end. The first
  * sweep finds each tile's fullest step (gaps included) and the bytes of every step. The second
  * records what each tile holds at its own fullest step, by category; most variables live at none.
- * Each variable costs as many additions as an IPU has tiles, and equal places are worked out once.
- */
+ * Tiles that hold the same of every variable are one class: the sweeps go by classes. Each variable
+ * costs as many additions as its IPU has classes, and equal places are worked out once. */
 #include <math.h>
 #include <string.h>
 
@@ -12,12 +12,13 @@
 #include "ipu/program/expansions.h"
 #include "ipu/target/target.h"
 
-enum { BYTES_ALIGNMENT = 4, GAP_ALIGNMENT = 8 };
-
 typedef struct sweep {
   trm_program *program;
-  uint32_t tiles;         /* of an IPU */
-  int64_t *live;          /* [ipu][tile] */
+  const trm_tile_classes *classes;
+  uint32_t num_classes;
+  /* By class; `always` and `peak` with gaps, `by_category` without. */
+  int64_t *live, *always, *peak, *not_always_live, *by_category[TRM_NUM_MEMORY_CATEGORIES];
+  uint32_t *peak_step;
   int64_t *worst, *total; /* by IPU: the sum of live and always live */
   uint32_t *worst_tile;
   bool *changed; /* by IPU */
@@ -49,66 +50,58 @@ static trm_status sort_by(const trm_program *program, bool by_end, uint32_t **ou
   return TRM_OK;
 }
 
-static int64_t *row(int64_t *by_tile, uint32_t ipu, uint32_t tiles) {
-  return by_tile + (size_t)ipu * tiles;
-}
-
 static void add_variable(const sweep *s, const trm_program_variable *v, int sign,
-                         uint32_t alignment, int64_t *by_tile) {
-  trm_expansions_add(s->expansions, &v->mapping, sign, alignment,
-                     row(by_tile, v->mapping.ipu, s->tiles));
+                         uint32_t alignment, int64_t *by_class) {
+  trm_expansions_add(s->expansions, &v->mapping, sign, alignment, by_class);
 }
 
-static void measure_ipu(sweep *s, uint32_t ipu, const int64_t *always) {
-  const int64_t *live = row(s->live, ipu, s->tiles);
-  const int64_t *base = always + (size_t)ipu * s->tiles;
+static void measure_ipu(sweep *s, uint32_t ipu) {
+  const uint32_t first = s->classes->first[ipu], end = s->classes->first[ipu + 1];
   int64_t worst = -1, total = 0;
-  for (uint32_t t = 0; t < s->tiles; ++t) {
-    const int64_t bytes = live[t] + base[t];
-    total += bytes;
+  for (uint32_t k = first; k < end; ++k) {
+    const int64_t bytes = s->live[k] + s->always[k];
+    total += bytes * s->classes->size[k];
     worst = bytes > worst ? bytes : worst;
   }
-  uint32_t tile = 0;
-  while (live[tile] + base[tile] != worst) ++tile;
+  uint32_t fullest = first; /* the first of several, whose first tile is the lowest */
+  while (s->live[fullest] + s->always[fullest] != worst) ++fullest;
   s->worst[ipu] = worst;
   s->total[ipu] = total;
-  s->worst_tile[ipu] = ipu * s->tiles + tile;
+  s->worst_tile[ipu] = s->classes->tile[fullest];
 }
 
 /* Records new peaks of an IPU's tiles. */
-static void note_peaks(sweep *s, uint32_t ipu, int64_t *peak, uint32_t *peak_step, uint32_t step) {
-  const int64_t *live = row(s->live, ipu, s->tiles);
-  int64_t *most = row(peak, ipu, s->tiles);
-  uint32_t *at = peak_step + (size_t)ipu * s->tiles;
-  for (uint32_t t = 0; t < s->tiles; ++t) {
-    const bool more = live[t] > most[t];
-    most[t] = more ? live[t] : most[t];
-    at[t] = more ? step : at[t];
+static void note_peaks(sweep *s, uint32_t ipu, uint32_t step) {
+  const uint32_t end = s->classes->first[ipu + 1];
+  for (uint32_t k = s->classes->first[ipu]; k < end; ++k) {
+    const bool more = s->live[k] > s->peak[k];
+    s->peak[k] = more ? s->live[k] : s->peak[k];
+    s->peak_step[k] = more ? step : s->peak_step[k];
   }
 }
 
 /* First sweep. */
-static void find_peaks(sweep *s, const int64_t *always, int64_t *peak, int64_t *out_max_total) {
+static void find_peaks(sweep *s, int64_t *out_max_total) {
   trm_program *program = s->program;
   uint32_t begun = 0, ended = 0;
   *out_max_total = 0;
-  for (uint32_t ipu = 0; ipu < program->num_ipus; ++ipu) measure_ipu(s, ipu, always);
+  for (uint32_t ipu = 0; ipu < program->num_ipus; ++ipu) measure_ipu(s, ipu);
   for (uint32_t step = 0; step < program->num_steps; ++step) {
     while (ended < s->count && program->variables[s->ends[ended]].live.end <= step) {
       const trm_program_variable *v = &program->variables[s->ends[ended++]];
-      add_variable(s, v, -1, GAP_ALIGNMENT, s->live);
+      add_variable(s, v, -1, TRM_GAP_ALIGNMENT, s->live);
       s->changed[v->mapping.ipu] = true;
     }
     while (begun < s->count && program->variables[s->begins[begun]].live.begin <= step) {
       const trm_program_variable *v = &program->variables[s->begins[begun++]];
-      add_variable(s, v, 1, GAP_ALIGNMENT, s->live);
+      add_variable(s, v, 1, TRM_GAP_ALIGNMENT, s->live);
       s->changed[v->mapping.ipu] = true;
     }
     int64_t total = 0, worst = -1;
     for (uint32_t ipu = 0; ipu < program->num_ipus; ++ipu) {
       if (s->changed[ipu]) {
-        measure_ipu(s, ipu, always);
-        note_peaks(s, ipu, peak, program->memory.peak_step, step);
+        measure_ipu(s, ipu);
+        note_peaks(s, ipu, step);
         s->changed[ipu] = false;
       }
       total += s->total[ipu];
@@ -136,19 +129,18 @@ static uint32_t keep_at_peaks(const sweep *s, const uint32_t *peak_from, uint32_
 /* Second sweep: by category, at the tile's own peak step. */
 static trm_status note_categories(sweep *s, trm_arena *arena, trm_error *error) {
   trm_program *program = s->program;
-  const size_t all = (size_t)program->num_ipus * s->tiles;
-  const trm_program_memory *memory = &program->memory;
+  const uint32_t all = s->num_classes;
   int64_t *live[TRM_NUM_MEMORY_CATEGORIES] = {NULL};
-  /* Tiles by peak step. */
+  /* Classes by peak step. */
   uint32_t *first = ARENA_NEW(arena, uint32_t, (size_t)program->num_steps + 1);
-  uint32_t *next = ARENA_NEW(arena, uint32_t, all + 1);
+  uint32_t *next = ARENA_NEW(arena, uint32_t, (size_t)all + 1);
   /* By step: the first one from there on that is a tile's peak step. */
   uint32_t *peak_from = ARENA_NEW(arena, uint32_t, (size_t)program->num_steps + 1);
   if (first == NULL || next == NULL || peak_from == NULL) FAIL_NO_MEMORY("liveness");
   memset(first, 0xff, ((size_t)program->num_steps + 1) * sizeof *first);
-  for (size_t t = 0; t < all; ++t) {
-    next[t] = first[memory->peak_step[t]];
-    first[memory->peak_step[t]] = (uint32_t)t;
+  for (uint32_t k = 0; k < all; ++k) {
+    next[k] = first[s->peak_step[k]];
+    first[s->peak_step[k]] = k;
   }
   peak_from[program->num_steps] = UINT32_MAX;
   for (uint32_t step = program->num_steps; step-- > 0;) {
@@ -160,7 +152,7 @@ static trm_status note_categories(sweep *s, trm_arena *arena, trm_error *error) 
   for (uint32_t step = 0; step < program->num_steps; ++step) {
     while (ended < s->count && program->variables[s->ends[ended]].live.end <= step) {
       const trm_program_variable *v = &program->variables[s->ends[ended++]];
-      add_variable(s, v, -1, BYTES_ALIGNMENT, live[v->category]);
+      add_variable(s, v, -1, TRM_BYTES_ALIGNMENT, live[v->category]);
     }
     while (begun < s->count && program->variables[s->begins[begun]].live.begin <= step) {
       const trm_program_variable *v = &program->variables[s->begins[begun++]];
@@ -168,13 +160,13 @@ static trm_status note_categories(sweep *s, trm_arena *arena, trm_error *error) 
         live[v->category] = ARENA_NEW(arena, int64_t, all);
         CHECK_MEMORY(live[v->category], "liveness");
       }
-      add_variable(s, v, 1, BYTES_ALIGNMENT, live[v->category]);
+      add_variable(s, v, 1, TRM_BYTES_ALIGNMENT, live[v->category]);
     }
-    for (uint32_t t = first[step]; t != UINT32_MAX; t = next[t]) {
+    for (uint32_t k = first[step]; k != UINT32_MAX; k = next[k]) {
       for (int c = 0; c < TRM_NUM_MEMORY_CATEGORIES; ++c) {
-        if (live[c] == NULL || live[c][t] == 0) continue;
-        memory->by_category[c][t] += live[c][t];
-        memory->not_always_live[t] += live[c][t];
+        if (live[c] == NULL || live[c][k] == 0) continue;
+        s->by_category[c][k] += live[c][k];
+        s->not_always_live[k] += live[c][k];
       }
     }
   }
@@ -268,27 +260,14 @@ int64_t trm_program_bytes_on(const trm_program *program, const trm_program_varia
   const uint32_t tiles = program->tiles_per_ipu;
   const bool alive = v->always_live || (v->live.begin <= step && step < v->live.end);
   if (!alive || v->mapping.kind == TRM_MAPPING_NONE || v->mapping.ipu != tile / tiles) return -1;
-  trm_mapping_add_bytes(&v->mapping, 1, BYTES_ALIGNMENT, scratch);
+  trm_mapping_add_bytes(&v->mapping, 1, TRM_BYTES_ALIGNMENT, scratch);
   const int64_t bytes = scratch[tile % tiles];
-  trm_mapping_add_bytes(&v->mapping, -1, BYTES_ALIGNMENT, scratch);
+  trm_mapping_add_bytes(&v->mapping, -1, TRM_BYTES_ALIGNMENT, scratch);
   return bytes;
 }
 
-static trm_status measure(trm_program *program, trm_expansions *expansions, trm_arena *arena,
-                          trm_error *error) {
-  sweep s = {.program = program, .tiles = program->tiles_per_ipu, .expansions = expansions};
-  const size_t all = (size_t)program->num_ipus * s.tiles;
-  TRY(allocate_memory(program, all, error));
-  s.live = ARENA_NEW(arena, int64_t, all);
-  s.worst = ARENA_NEW(arena, int64_t, program->num_ipus);
-  s.total = ARENA_NEW(arena, int64_t, program->num_ipus);
-  s.worst_tile = ARENA_NEW(arena, uint32_t, program->num_ipus);
-  s.changed = ARENA_NEW(arena, bool, program->num_ipus);
-  int64_t *always = ARENA_NEW(arena, int64_t, all), *peak = ARENA_NEW(arena, int64_t, all);
-  if (s.live == NULL || s.worst == NULL || s.total == NULL || s.worst_tile == NULL ||
-      s.changed == NULL || always == NULL || peak == NULL) {
-    FAIL_NO_MEMORY("memory by tile");
-  }
+/* Fixes the lives and places of variables, before tiles are compared. */
+static void settle_variables(trm_program *program) {
   for (uint32_t v = 0; v < program->num_variables; ++v) {
     trm_program_variable *variable = &program->variables[v];
     if (variable->live.end <= variable->live.begin) variable->live.end = variable->live.begin + 1;
@@ -298,21 +277,80 @@ static trm_status measure(trm_program *program, trm_expansions *expansions, trm_
       variable->mapping.kind = TRM_MAPPING_NONE;
     }
     if (variable->is_weight) program->totals.weights_bytes += variable->total_bytes;
-    if (!variable->always_live || variable->mapping.kind == TRM_MAPPING_NONE) continue;
-    add_variable(&s, variable, 1, GAP_ALIGNMENT, always);
-    add_variable(&s, variable, 1, BYTES_ALIGNMENT, program->memory.by_category[variable->category]);
   }
-  for (int c = 0; c < TRM_NUM_MEMORY_CATEGORIES; ++c) { /* of what is always live, so far */
-    const int64_t *bytes = program->memory.by_category[c];
-    for (size_t tile = 0; tile < all; ++tile) program->memory.always_live[tile] += bytes[tile];
+}
+
+static trm_status begin_sweeps(sweep *s, trm_arena *arena, trm_error *error) {
+  const size_t classes = s->num_classes, ipus = s->program->num_ipus;
+  s->live = ARENA_NEW(arena, int64_t, classes);
+  s->always = ARENA_NEW(arena, int64_t, classes);
+  s->peak = ARENA_NEW(arena, int64_t, classes);
+  s->peak_step = ARENA_NEW(arena, uint32_t, classes);
+  s->not_always_live = ARENA_NEW(arena, int64_t, classes);
+  s->worst = ARENA_NEW(arena, int64_t, ipus);
+  s->total = ARENA_NEW(arena, int64_t, ipus);
+  s->worst_tile = ARENA_NEW(arena, uint32_t, ipus);
+  s->changed = ARENA_NEW(arena, bool, ipus);
+  bool good = s->live != NULL && s->always != NULL && s->peak != NULL && s->peak_step != NULL &&
+              s->not_always_live != NULL && s->worst != NULL && s->total != NULL &&
+              s->worst_tile != NULL && s->changed != NULL;
+  for (int c = 0; c < TRM_NUM_MEMORY_CATEGORIES; ++c) {
+    s->by_category[c] = ARENA_NEW(arena, int64_t, classes);
+    good = good && s->by_category[c] != NULL;
   }
-  TRY(sort_by(program, false, &s.begins, &s.count, arena, error));
-  TRY(sort_by(program, true, &s.ends, &s.count, arena, error));
+  if (!good) FAIL_NO_MEMORY("memory by tile");
+  TRY(sort_by(s->program, false, &s->begins, &s->count, arena, error));
+  return sort_by(s->program, true, &s->ends, &s->count, arena, error);
+}
+
+static void add_always(sweep *s) {
+  for (uint32_t v = 0; v < s->program->num_variables; ++v) {
+    const trm_program_variable *variable = &s->program->variables[v];
+    if (!variable->always_live) continue;
+    add_variable(s, variable, 1, TRM_GAP_ALIGNMENT, s->always);
+    add_variable(s, variable, 1, TRM_BYTES_ALIGNMENT, s->by_category[variable->category]);
+  }
+}
+
+/* Gives every tile what its class has. `always_live` is not in the sweep: it is the rest. */
+static void spread_to_tiles(const sweep *s, int64_t *with_gaps) {
+  trm_program_memory *memory = &s->program->memory;
+  for (uint32_t t = 0; t < memory->num_tiles; ++t) {
+    const uint32_t k = s->classes->class_of[t];
+    int64_t bytes = 0;
+    for (int c = 0; c < TRM_NUM_MEMORY_CATEGORIES; ++c) {
+      memory->by_category[c][t] = s->by_category[c][k];
+      bytes += s->by_category[c][k];
+    }
+    memory->not_always_live[t] = s->not_always_live[k];
+    memory->always_live[t] = bytes - s->not_always_live[k];
+    memory->peak_step[t] = s->peak_step[k];
+    with_gaps[t] = s->peak[k] + s->always[k];
+  }
+}
+
+static trm_status measure(trm_program *program, trm_expansions *expansions, trm_arena *arena,
+                          trm_error *error) {
+  const size_t all = (size_t)program->num_ipus * program->tiles_per_ipu;
+  trm_tile_classes classes;
+  TRY(allocate_memory(program, all, error));
+  settle_variables(program);
+  TRY(trm_tile_classes_find(program, arena, &classes, error));
+  sweep s = {.program = program,
+             .classes = &classes,
+             .num_classes = classes.first[program->num_ipus],
+             .expansions = expansions};
+  expansions->classes = &classes;
+  expansions->by_tile = ARENA_NEW(arena, int64_t, program->tiles_per_ipu);
+  int64_t *with_gaps = ARENA_NEW(arena, int64_t, all);
+  if (expansions->by_tile == NULL || with_gaps == NULL) FAIL_NO_MEMORY("memory by tile");
+  TRY(begin_sweeps(&s, arena, error));
+  add_always(&s);
   int64_t max_total;
-  find_peaks(&s, always, peak, &max_total);
+  find_peaks(&s, &max_total);
   TRY(note_categories(&s, arena, error));
-  for (size_t t = 0; t < all; ++t) peak[t] += always[t];
-  finish_tiles(program, peak, max_total);
+  spread_to_tiles(&s, with_gaps);
+  finish_tiles(program, with_gaps, max_total);
   add_up_load(program);
   return TRM_OK;
 }

@@ -1,5 +1,6 @@
 /* Memory of programs: what is kept in float16, what is computed again, what a published report of
  * the original says of a small program. And the memory of the plan itself. */
+#include "ipu/program/expansions.h"
 #include "program_case.h"
 
 #include "../../../bench/fidelity/published.h"
@@ -397,6 +398,84 @@ static void test_plan_of_a_long_chain_is_small(void **state) {
   if (bytes > 20000) fail_msg("a product and its fusion take %zu bytes of the plan", bytes);
 }
 
+/* Bytes by tile, found tile by tile: each tile's peak, and at every step all of them. */
+static void check_by_tile(const trm_program *p) {
+  const uint32_t all = p->num_ipus * p->tiles_per_ipu;
+  int64_t *live = calloc(all, sizeof *live), *peak = calloc(all, sizeof *peak);
+  uint32_t *peak_step = calloc(all, sizeof *peak_step);
+  int64_t *base = calloc(all, sizeof *base);
+  for (uint32_t step = 0; step < p->num_steps; ++step) {
+    memset(live, 0, all * sizeof *live);
+    for (uint32_t v = 0; v < p->num_variables; ++v) {
+      const trm_program_variable *o = &p->variables[v];
+      const bool now = !o->always_live && o->live.begin <= step && step < o->live.end;
+      int64_t *to = o->always_live && step == 0 ? base : now ? live : NULL;
+      if (to == NULL || o->mapping.kind == TRM_MAPPING_NONE) continue;
+      trm_mapping_add_bytes(&o->mapping, 1, 8, to + o->mapping.ipu * p->tiles_per_ipu);
+    }
+    int64_t total = 0, worst = -1;
+    uint32_t worst_tile = 0;
+    for (uint32_t t = 0; t < all; ++t) {
+      total += live[t] + base[t];
+      if (live[t] + base[t] > worst) worst = live[t] + base[t], worst_tile = t;
+      if (live[t] > peak[t]) peak[t] = live[t], peak_step[t] = step;
+    }
+    assert_int_equal(p->steps[step].live_total, total);
+    assert_int_equal(p->steps[step].live_worst, worst);
+    assert_int_equal(p->steps[step].live_worst_tile, worst_tile);
+  }
+  const trm_program_memory *m = &p->memory;
+  for (uint32_t t = 0; t < all; ++t) {
+    assert_int_equal(m->always_live[t] + m->not_always_live[t] + m->gaps[t], peak[t] + base[t]);
+    assert_int_equal(m->peak_step[t], peak_step[t]);
+  }
+  free(live);
+  free(peak);
+  free(peak_step);
+  free(base);
+}
+
+static uint32_t count_classes(const trm_program *p) {
+  trm_arena arena = {0};
+  trm_tile_classes classes;
+  trm_error error;
+  assert_int_equal(trm_tile_classes_find(p, &arena, &classes, &error), TRM_OK);
+  const uint32_t count = classes.first[p->num_ipus];
+  uint32_t sum = 0;
+  for (uint32_t k = 0; k < count; ++k) sum += classes.size[k];
+  assert_int_equal(sum, p->num_ipus * p->tiles_per_ipu);
+  trm_arena_free(&arena);
+  return count;
+}
+
+/* The sweeps go by classes of equal tiles; they find what a sweep by tiles finds. */
+static void test_classes_of_tiles(void **state) {
+  (void)state;
+  static const char *const programs[] = {
+      "HloModule m\nENTRY e { x = f32[5,7] parameter(0)  y = f32[3] parameter(1)\n"
+      "  z = f16[129] parameter(2)  a = f32[5,7] tanh(x)  b = f32[3] negate(y)\n"
+      "  c = f16[129] multiply(z, z)  d = f32[5,7] add(a, x)\n"
+      "  ROOT t = (f32[5,7], f32[3], f16[129]) tuple(d, b, c) }",
+      "HloModule m\nENTRY e { x = f16[4,14,14,64] parameter(0)  w = f16[3,3,64,96] parameter(1)\n"
+      "  c = f16[4,14,14,96] convolution(x, w), window={size=3x3 pad=1_1x1_1},\n"
+      "    dim_labels=b01f_01io->b01f, sharding={maximal device=0}\n"
+      "  t = f16[4,14,14,96] tanh(c), sharding={maximal device=1}\n"
+      "  s = f16[4,14,14,96] multiply(t, c), sharding={maximal device=1}\n"
+      "  ROOT n = f16[4,14,14,96] negate(s), sharding={maximal device=1} }",
+      "HloModule m\nENTRY e { a = f32[700,300] parameter(0)  b = f32[300,500] parameter(1)\n"
+      "  i = s32[17] parameter(2)  z = f32[] constant(0)\n"
+      "  d = f32[700,500] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+      "  t = f32[500,700] transpose(d), dimensions={1,0}  e = f32[500,700] exponential(t)\n"
+      "  k = s32[17] add(i, i)\n"
+      "  ROOT r = (f32[500,700], s32[17]) tuple(e, k) }"};
+  for (size_t i = 0; i < sizeof programs / sizeof *programs; ++i) {
+    trm_program *p = make_program(programs[i], i == 1 ? "mk2" : "mk1", NULL);
+    check_by_tile(p);
+    assert_true(count_classes(p) < p->num_ipus * p->tiles_per_ipu / 2);
+    trm_program_free(p);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_operand_dies_when_rearranged),
@@ -412,6 +491,7 @@ int main(void) {
       cmocka_unit_test(test_published_report),
       cmocka_unit_test(test_random_numbers_wait),
       cmocka_unit_test(test_plan_of_a_long_chain_is_small),
+      cmocka_unit_test(test_classes_of_tiles),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
