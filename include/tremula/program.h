@@ -213,7 +213,7 @@ TRM_API const char *trm_program_note(const trm_program *program, size_t i);
 
 /* Explains the memory as text, also of a program that fits: the answer in the first three lines,
  * the worst tile and step, the bytes over, the five largest tensors. `with_advice`: also changes
- * that would help, with the bytes that each saves: the two that promise most are planned, the
+ * that would help, with the bytes that each saves: the one that promises most is planned, the
  * others worked out. Free *out_text with trm_free. */
 TRM_API trm_status trm_program_explain(const trm_program *program, bool with_advice,
                                        char **out_text, trm_error *error);

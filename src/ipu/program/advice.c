@@ -1,5 +1,6 @@
 /* Owns: what would help a program that does not fit, in brief. What each change may save is worked
- * out from the plan of the program as it is; the two that promise most are planned. */
+ * out from the plan of the program as it is. The one that promises most is planned: all takes less
+ * than two plans. */
 #include "ipu/program/advice.h"
 
 #include <stdio.h>
@@ -11,13 +12,17 @@
 #include "ipu/target/target.h"
 #include "passes/pass.h"
 
-enum { MOST_PROMISES = 5, MOST_PLANS = 2 };
+enum { MOST_PROMISES = 5, MOST_PLANS = 1 };
+/* Parts that need more than this share of a tile by the model of cuts, which errs by some percent,
+ * are not worth their plan. */
+static const double HOPELESS = 1.1;
 enum { LEAST_PART = 1000 }; /* what saves less than a thousandth of a tile is no help by itself */
 
 /* A change, and the bytes that it may save on the fullest tile. */
 typedef struct promise {
   trm_change change;
   double saved;
+  bool is_hopeless; /* what is known of it makes a plan a waste */
 } promise;
 
 /* ---- The list -------------------------------------------------------------------------------- */
@@ -144,12 +149,14 @@ static trm_status recomputed_bytes(const trm_program *program, double *out, trm_
   return status;
 }
 
-/* The power of two of IPUs on which the program would fit if it were cut evenly. */
-static uint32_t shards_for(const trm_program *program, uint32_t most) {
-  uint32_t shards = 2;
-  const double needs = 1.1 * (double)program->totals.worst_tile_bytes;
-  while (2 * shards <= most && needs > (double)program->totals.bytes_per_tile * shards) shards *= 2;
-  return shards;
+static trm_status promise_shards(const trm_program *program, uint32_t most, promise *out,
+                                 trm_error *error) {
+  double bytes;
+  *out = (promise){.change = {.first_cut = true}};
+  TRY(trm_program_promising_shards(program, most, &out->change.shards, &bytes, error));
+  out->saved = (double)program->totals.worst_tile_bytes - bytes;
+  out->is_hopeless = bytes > HOPELESS * (double)program->totals.bytes_per_tile;
+  return TRM_OK;
 }
 
 static trm_status find_promises(const trm_program *program, const fullest *now, promise *out,
@@ -158,20 +165,23 @@ static trm_status find_promises(const trm_program *program, const fullest *now, 
   trm_change possible;
   size_t count = 0;
   TRY(trm_change_find_possible(program, &possible, error));
-  if (possible.half) out[count++] = (promise){{.half = true}, (double)now->float32 / 2};
-  if (possible.proportion > 0.1) {
-    out[count++] =
-        (promise){{.proportion = 0.1}, (double)now->of_plans * (1 - 0.1 / possible.proportion)};
+  if (possible.half) {
+    out[count++] = (promise){.change = {.half = true}, .saved = (double)now->float32 / 2};
   }
-  if (possible.offload) out[count++] = (promise){{.offload = true}, (double)now->of_update / 2};
+  if (possible.proportion > 0.1) {
+    out[count++] = (promise){.change = {.proportion = 0.1},
+                             .saved = (double)now->of_plans * (1 - 0.1 / possible.proportion)};
+  }
+  if (possible.offload) {
+    out[count++] = (promise){.change = {.offload = true}, .saved = (double)now->of_update / 2};
+  }
   if (possible.shards > 1) {
-    const uint32_t shards = shards_for(program, possible.shards);
-    out[count++] = (promise){{.shards = shards}, worst - worst / shards};
+    TRY(promise_shards(program, possible.shards, &out[count++], error));
   }
   if (possible.recompute) {
     double saved = worst / 3; /* of a pipeline, whose stages recompute all */
     if (!program->pipeline.present) TRY(recomputed_bytes(program, &saved, error));
-    out[count++] = (promise){{.recompute = true}, saved};
+    out[count++] = (promise){.change = {.recompute = true}, .saved = saved};
   }
   *out_count = count;
   return TRM_OK;
@@ -205,13 +215,15 @@ trm_status trm_program_find_advice(const trm_program *program, trm_advice_list *
   TRY(look_at_fullest(program, &now, error));
   TRY(find_promises(program, &now, promises, &count, error));
   qsort(promises, count, sizeof *promises, by_promise);
+  size_t plans = 0;
   for (size_t p = 0; p < count; ++p) {
     const trm_change *change = &promises[p].change;
     if (promises[p].saved <= 0) break;
-    if (p < MOST_PLANS) {
+    if (plans < MOST_PLANS && !promises[p].is_hopeless) {
       trm_program *changed;
       TRY(trm_change_plan(program, change, &changed, error));
       if (changed == NULL) continue; /* it cannot be cut */
+      ++plans;
       const trm_status added = trm_advice_add_planned(program, change, changed, list, error);
       trm_program_free(changed);
       TRY(added);

@@ -57,6 +57,7 @@ typedef struct ipu_sums {
   int64_t descriptors_worst, descriptors_total, counters_worst, counters_total;
   int64_t control, exchange_worst, exchange_total, host_copies, global_copies;
   int64_t host_reads, host_writes; /* bytes of all tiles, once for each copy in the program */
+  int64_t weights, updated;        /* bytes of weights, of those that change */
 } ipu_sums;
 
 typedef struct codelet {
@@ -211,17 +212,17 @@ static trm_status gather_code(trm_program_draft *draft, ipu_sums *sums, remote_c
 
 /* One copy sends all weights before the first run; another fetches those that change. */
 static void gather_weights(const trm_program_draft *draft, ipu_sums *sums) {
+  for (size_t v = 0; v < draft->values.variables.count; ++v) {
+    const trm_program_variable *one = &draft->values.variables.items[v];
+    if (!one->is_weight || one->is_remote) continue;
+    sums[one->mapping.ipu].weights += one->total_bytes;
+    if (one->is_updated) sums[one->mapping.ipu].updated += one->total_bytes;
+  }
   for (uint32_t ipu = 0; ipu < draft->program->num_ipus; ++ipu) {
-    int64_t reads = 0, writes = 0;
-    for (size_t v = 0; v < draft->values.variables.count; ++v) {
-      const trm_program_variable *one = &draft->values.variables.items[v];
-      if (!one->is_weight || one->is_remote || one->mapping.ipu != ipu) continue;
-      reads += one->total_bytes;
-      if (one->is_updated) writes += one->total_bytes;
-    }
-    sums[ipu].host_copies += (reads > 0) + (writes > 0);
-    sums[ipu].host_reads += reads;
-    sums[ipu].host_writes += writes;
+    ipu_sums *sum = &sums[ipu];
+    sum->host_copies += (sum->weights > 0) + (sum->updated > 0);
+    sum->host_reads += sum->weights;
+    sum->host_writes += sum->updated;
   }
 }
 

@@ -20,6 +20,7 @@ typedef struct trm_change {
   bool recompute;        /* allow_recompute */
   bool offload;          /* optimizer state in remote memory */
   uint32_t shards;       /* IPUs to cut the program over; 0: as it is */
+  bool first_cut;        /* the first cuts into shards are enough: one plan */
   uint32_t mini_batches; /* of a weight update, if the shards are stages of a pipeline; 0: not */
   const char *schedule;  /* "Grouped", "Interleaved", "Sequential" */
   /* What somebody asks about besides (what_if.c); the search leaves these as they are. */
@@ -57,6 +58,11 @@ trm_status trm_program_create_split_briefly(const trm_program *program, const tr
                                             const trm_program_options *options,
                                             const trm_change *change, trm_program **out_program,
                                             trm_error *error);
+/* split.c: the least power of two of shards, up to `most`, of which the plan of the whole says that
+ * the fullest would fit. *out_bytes: what its fullest tile would need. Where none would fit, these
+ * are of the largest power of two. `most` is at least 2. */
+trm_status trm_program_promising_shards(const trm_program *program, uint32_t most,
+                                        uint32_t *out_shards, double *out_bytes, trm_error *error);
 /* split.c: the most shards that a program can be cut into; 1 for one that states its shards. */
 trm_status trm_program_most_shards(const trm_program *program, uint32_t *out_count,
                                    trm_error *error);

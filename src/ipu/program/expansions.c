@@ -8,46 +8,16 @@
 #include "ipu/tile/exchange.h"
 
 enum { FEW_REGIONS = 32 }; /* which are as quickly added one by one */
-static const uint32_t alignments[] = {TRM_BYTES_ALIGNMENT, TRM_GAP_ALIGNMENT};
-
-static int64_t region_bytes(const trm_mapping *mapping, uint32_t region, uint32_t alignment) {
-  const int64_t elements = trm_most(0, trm_mapping_region_elements(mapping, region));
-  return (elements * mapping->element_bytes + alignment - 1) & -(int64_t)alignment;
-}
 
 /* ---- Classes --------------------------------------------------------------------------------- */
 
-/* Equal tiles get equal sums of hashes of what they hold, in whichever alignment. */
+/* Equal tiles get equal sums of hashes of the pieces that they hold. */
 typedef struct tile_hashes {
   uint64_t *sums;     /* by tile of all IPUs */
-  int64_t *by_tile;   /* of an IPU */
   uint64_t *known;    /* hashes of mappings that are in the sums; one that is added again does no
                          harm */
   uint32_t *variable; /* with that mapping, plus 1; 0: none */
 } tile_hashes;
-
-static uint64_t mix(uint64_t seed, int64_t bytes) {
-  return trm_layout_combine(seed, (uint64_t)bytes);
-}
-
-static void hash_mapping(const trm_mapping *m, uint64_t seed, const trm_tile_classes *classes,
-                         tile_hashes *h) {
-  uint64_t *sums = h->sums + (size_t)m->ipu * classes->tiles;
-  if (m->regions < FEW_REGIONS) {
-    for (uint32_t r = 0; r < m->regions; ++r) {
-      const int64_t bytes = region_bytes(m, r, 1);
-      if (bytes > 0) sums[trm_mapping_tile(m, r)] += mix(seed, bytes);
-    }
-    return;
-  }
-  for (size_t a = 0; a < sizeof alignments / sizeof *alignments; ++a) {
-    trm_mapping_add_bytes(m, 1, alignments[a], h->by_tile);
-    for (uint32_t t = 0; t < m->tiles; ++t) {
-      if (h->by_tile[t] != 0) sums[t] += mix(seed + a, h->by_tile[t]);
-    }
-    memset(h->by_tile, 0, m->tiles * sizeof *h->by_tile);
-  }
-}
 
 static void hash_variables(const trm_program *program, const trm_tile_classes *classes,
                            tile_hashes *h) {
@@ -62,7 +32,7 @@ static void hash_variables(const trm_program *program, const trm_tile_classes *c
     }
     h->known[slot] = seed;
     h->variable[slot] = v + 1;
-    hash_mapping(m, seed, classes, h);
+    trm_mapping_add_hashes(m, seed, h->sums + (size_t)m->ipu * classes->tiles);
   }
 }
 
@@ -98,12 +68,11 @@ trm_status trm_tile_classes_find(const trm_program *program, trm_arena *arena,
   c.tile = ARENA_NEW(arena, uint32_t, all);
   c.size = ARENA_NEW(arena, uint32_t, all);
   tile_hashes h = {.sums = ARENA_NEW(arena, uint64_t, all),
-                   .by_tile = ARENA_NEW(arena, int64_t, c.tiles),
                    .known = ARENA_NEW(arena, uint64_t, TRM_NUM_EXPANSIONS),
                    .variable = ARENA_NEW(arena, uint32_t, TRM_NUM_EXPANSIONS)};
   uint32_t *table = ARENA_NEW(arena, uint32_t, places);
   if (c.first == NULL || c.class_of == NULL || c.tile == NULL || c.size == NULL || table == NULL ||
-      h.sums == NULL || h.by_tile == NULL || h.known == NULL || h.variable == NULL) {
+      h.sums == NULL || h.known == NULL || h.variable == NULL) {
     FAIL_NO_MEMORY("classes of tiles");
   }
   hash_variables(program, &c, &h);
@@ -141,6 +110,11 @@ static const trm_expansion *find(trm_expansions *e, const trm_mapping *mapping,
   memcpy(&slot->mapping, mapping, sizeof *mapping);
   slot->alignment = alignment;
   return slot;
+}
+
+static int64_t region_bytes(const trm_mapping *mapping, uint32_t region, uint32_t alignment) {
+  const int64_t elements = trm_most(0, trm_mapping_region_elements(mapping, region));
+  return (elements * mapping->element_bytes + alignment - 1) & -(int64_t)alignment;
 }
 
 /* Adds each region to the class of its tile, if that tile stands for the class. */

@@ -22,7 +22,7 @@ typedef struct trm_tile_classes {
 trm_status trm_tile_classes_find(const trm_program *program, trm_arena *arena,
                                  trm_tile_classes *out_classes, trm_error *error);
 
-enum { TRM_NUM_EXPANSIONS = 512 };
+enum { TRM_NUM_EXPANSIONS = 2048 };
 
 typedef struct trm_expansion {
   trm_mapping mapping;

@@ -39,7 +39,7 @@ typedef struct splitter {
   const trm_module *module; /* the program's, or a changed copy */
   const trm_program_options *options;
   uint32_t computation, num_shards, num_units;
-  bool briefly;               /* stop after a few estimates, or at the first that fits */
+  const trm_change *briefly; /* stop after a few estimates, or at the first that fits, or at once */
   const trm_change *pipeline; /* the shards are stages of this; NULL: of no pipeline */
   bool *is_backward;          /* by instruction */
   int32_t *unit_of;           /* by instruction */
@@ -496,10 +496,11 @@ static trm_status search(splitter *s, trm_program **out_program, trm_error *erro
   found_cuts *found = ARENA_NEW(&s->arena, found_cuts, 1);
   CHECK_MEMORY(found, "shards");
   trm_status status = TRM_OK;
-  const int rounds = s->num_shards > 2 ? FEW_ROUNDS : ROUNDS;
+  const bool once = s->briefly != NULL && s->briefly->first_cut;
+  const int rounds = once ? 1 : s->num_shards > 2 ? FEW_ROUNDS : ROUNDS;
   bool better = true;
   for (int round = 0; round < rounds && better; ++round) {
-    if (s->briefly && round > 0 && is_settled(&found->best->totals)) break;
+    if (s->briefly != NULL && round > 0 && is_settled(&found->best->totals)) break;
     if (round > 0 && is_enough(s, found)) break;
     uint32_t cuts[MAX_SHARDS];
     double promised;
@@ -507,7 +508,7 @@ static trm_status search(splitter *s, trm_program **out_program, trm_error *erro
     if (round > 0 && !is_better(promised, found)) break;
     TRY_OR_GOTO(try_cuts(s, cuts, found, &better, error), failed);
   }
-  better = !s->briefly && s->num_shards == 2;
+  better = s->briefly == NULL && s->num_shards == 2;
   while (better && found->num_tried + 2 <= ROUNDS + MOVES) {
     TRY_OR_GOTO(move_a_unit(s, found, &better, error), failed);
   }
@@ -521,7 +522,7 @@ failed:
 
 static trm_status create_split(const trm_program *program, const trm_module *module,
                                const trm_program_options *options, uint32_t num_shards,
-                               const trm_change *pipeline, bool briefly, trm_program **out_program,
+                               const trm_change *briefly, trm_program **out_program,
                                trm_error *error) {
   if (num_shards < 2 || num_shards > MAX_SHARDS) {
     FAIL(INVALID_ARGUMENT, "a program can be cut into 2 to %d shards, not %u", MAX_SHARDS,
@@ -536,7 +537,7 @@ static trm_status create_split(const trm_program *program, const trm_module *mod
                 .options = options,
                 .num_shards = num_shards,
                 .briefly = briefly,
-                .pipeline = pipeline,
+                .pipeline = briefly != NULL && briefly->mini_batches > 0 ? briefly : NULL,
                 .computation = find_computation(module)};
   trm_status status;
   TRY_OR_GOTO(find_units(&s, error), done);
@@ -556,16 +557,15 @@ done:
 
 trm_status trm_program_create_split(const trm_program *program, uint32_t num_shards,
                                     trm_program **out_program, trm_error *error) {
-  return create_split(program, program->module, &program->options, num_shards, NULL, false,
-                      out_program, error);
+  return create_split(program, program->module, &program->options, num_shards, NULL, out_program,
+                      error);
 }
 
 trm_status trm_program_create_split_briefly(const trm_program *program, const trm_module *module,
                                             const trm_program_options *options,
                                             const trm_change *change, trm_program **out_program,
                                             trm_error *error) {
-  return create_split(program, module, options, change->shards,
-                      change->mini_batches > 0 ? change : NULL, true, out_program, error);
+  return create_split(program, module, options, change->shards, change, out_program, error);
 }
 
 trm_status trm_program_most_shards(const trm_program *program, uint32_t *out_count,
@@ -577,6 +577,36 @@ trm_status trm_program_most_shards(const trm_program *program, uint32_t *out_cou
                 .computation = find_computation(program->module)};
   const trm_status status = find_units(&s, error);
   *out_count = s.num_units < MAX_SHARDS ? s.num_units : MAX_SHARDS;
+  trm_arena_free(&s.arena);
+  return status;
+}
+
+static trm_status find_promising(splitter *s, uint32_t most, uint32_t *out_shards,
+                                 double *out_bytes, trm_error *error) {
+  const trm_program_totals *totals = &s->program->totals;
+  const double whole = (double)totals->worst_tile_bytes;
+  uint32_t cuts[MAX_SHARDS] = {0};
+  s->num_shards = most;
+  TRY(find_units(s, error));
+  TRY(make_model(s, error));
+  trm_cuts_learn(s->model, 1, cuts, &whole);
+  for (uint32_t shards = 2; shards <= most; shards *= 2) {
+    *out_shards = shards;
+    *out_bytes = whole / shards;
+    if (*out_bytes > (double)totals->bytes_per_tile) continue;
+    TRY(trm_cuts_choose(s->model, shards, cuts, out_bytes, error));
+    if (*out_bytes <= (double)totals->bytes_per_tile) break;
+  }
+  return TRM_OK;
+}
+
+trm_status trm_program_promising_shards(const trm_program *program, uint32_t most,
+                                        uint32_t *out_shards, double *out_bytes, trm_error *error) {
+  splitter s = {.program = program,
+                .module = program->module,
+                .options = &program->options,
+                .computation = find_computation(program->module)};
+  const trm_status status = find_promising(&s, most, out_shards, out_bytes, error);
   trm_arena_free(&s.arena);
   return status;
 }

@@ -232,15 +232,36 @@ uint32_t trm_mapping_tile(const trm_mapping *m, uint32_t region) {
   return tile_at(m, step);
 }
 
-static void add_piece(const trm_mapping *m, uint64_t step, int64_t elements, int sign,
-                      uint32_t alignment, int64_t *bytes_by_tile) {
+/* So that the two ways are two loops. */
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+/* What becomes of the pieces of a mapping: bytes, or hashes of them, by tile. */
+typedef struct sink {
+  int sign;
+  uint32_t alignment;
+  int64_t *bytes;
+  uint64_t *hashes; /* or NULL */
+  uint64_t seed, hash;
+  int64_t elements; /* which have that hash: most pieces are like the one before */
+} sink;
+
+ALWAYS_INLINE void add_piece(const trm_mapping *m, uint64_t step, int64_t elements, sink *to) {
   if (elements <= 0) return;
-  const int64_t bytes = (elements * m->element_bytes + alignment - 1) & -(int64_t)alignment;
-  bytes_by_tile[tile_at(m, step)] += sign * bytes;
+  if (to->hashes == NULL) {
+    const int64_t last = to->alignment - 1;
+    const int64_t bytes = (elements * m->element_bytes + last) & ~last;
+    to->bytes[tile_at(m, step)] += to->sign * bytes;
+    return;
+  }
+  if (elements != to->elements) {
+    to->elements = elements;
+    to->hash = trm_layout_combine(to->seed, (uint64_t)(elements * m->element_bytes));
+  }
+  to->hashes[tile_at(m, step)] += to->hash;
 }
 
 /* The regions of trm_mapping_region_elements() in order, whose ends are counted up, not divided. */
-static void add_linear(const trm_mapping *m, int sign, uint32_t alignment, int64_t *bytes_by_tile) {
+ALWAYS_INLINE void add_linear(const trm_mapping *m, sink *to) {
   const int64_t grains = ceil_divide(m->count, m->grain);
   const int64_t whole = grains / m->regions, rest = grains % m->regions;
   int64_t begin = 0, end = 0, carried = 0;
@@ -249,12 +270,12 @@ static void add_linear(const trm_mapping *m, int sign, uint32_t alignment, int64
     const bool one_more = carried >= m->regions;
     if (one_more) carried -= m->regions;
     end = trm_least(m->count, begin + (whole + one_more) * m->grain);
-    add_piece(m, region, end - begin, sign, alignment, bytes_by_tile);
+    add_piece(m, region, end - begin, to);
   }
 }
 
 /* Walks through the pieces of a grid in order, by counting up their coordinates. */
-static void add_grid(const trm_mapping *m, int sign, uint32_t alignment, int64_t *bytes_by_tile) {
+ALWAYS_INLINE void add_grid(const trm_mapping *m, sink *to) {
   uint32_t digits[TRM_MAPPING_RANK] = {0};
   int64_t block[TRM_MAPPING_RANK];
   for (int32_t d = 0; d < m->rank; ++d) block[d] = grid_block(m, d, 0);
@@ -269,7 +290,7 @@ static void add_grid(const trm_mapping *m, int sign, uint32_t alignment, int64_t
     }
     if (elements != last) run = shared_run(m, elements), last = elements;
     for (uint32_t j = 0; j < m->share; ++j, step += m->share_stride) {
-      add_piece(m, step, run_elements(elements, run, j), sign, alignment, bytes_by_tile);
+      add_piece(m, step, run_elements(elements, run, j), to);
     }
     for (int32_t d = m->rank - 1; d >= 0; --d) {
       if (m->cuts[d] == 1) continue;
@@ -280,23 +301,30 @@ static void add_grid(const trm_mapping *m, int sign, uint32_t alignment, int64_t
   }
 }
 
-void trm_mapping_add_bytes(const trm_mapping *m, int sign, uint32_t alignment,
-                           int64_t *bytes_by_tile) {
-  if (alignment == 0) alignment = 1;
+ALWAYS_INLINE void add_pieces(const trm_mapping *m, sink *to) {
   if (m->kind == TRM_MAPPING_NONE) return;
   if (m->kind == TRM_MAPPING_GRID) {
-    add_grid(m, sign, alignment, bytes_by_tile);
+    add_grid(m, to);
     return;
   }
   if (m->kind == TRM_MAPPING_LINEAR) {
-    add_linear(m, sign, alignment, bytes_by_tile);
+    add_linear(m, to);
     return;
   }
-  for (uint32_t region = 0; region + 1 < m->regions; ++region) {
-    add_piece(m, region, m->worst, sign, alignment, bytes_by_tile);
-  }
+  for (uint32_t region = 0; region + 1 < m->regions; ++region) add_piece(m, region, m->worst, to);
   const uint32_t last = m->regions - 1;
-  add_piece(m, last, trm_mapping_region_elements(m, last), sign, alignment, bytes_by_tile);
+  add_piece(m, last, trm_mapping_region_elements(m, last), to);
+}
+
+void trm_mapping_add_bytes(const trm_mapping *m, int sign, uint32_t alignment,
+                           int64_t *bytes_by_tile) {
+  sink to = {.sign = sign, .alignment = alignment == 0 ? 1 : alignment, .bytes = bytes_by_tile};
+  add_pieces(m, &to);
+}
+
+void trm_mapping_add_hashes(const trm_mapping *m, uint64_t seed, uint64_t *by_tile) {
+  sink to = {.hashes = by_tile, .seed = seed, .elements = -1};
+  add_pieces(m, &to);
 }
 
 bool trm_mapping_same_place(const trm_mapping *a, const trm_mapping *b) {

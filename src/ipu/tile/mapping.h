@@ -100,6 +100,8 @@ uint32_t trm_mapping_tile(const trm_mapping *mapping, uint32_t region);
  */
 void trm_mapping_add_bytes(const trm_mapping *mapping, int sign, uint32_t alignment,
                            int64_t *bytes_by_tile);
+/* Adds a hash of the seed and the bytes of each piece to by_tile[0 .. tiles). */
+void trm_mapping_add_hashes(const trm_mapping *mapping, uint64_t seed, uint64_t *by_tile);
 /* Whether element i of both is on one tile, for all i. */
 bool trm_mapping_same_place(const trm_mapping *a, const trm_mapping *b);
 /* The layout of an array made from one with the old layout by the operation `what`. Never 0. */

@@ -1,4 +1,5 @@
 /* Programs: loops, conditionals, shards, placement, writing in place, out of memory. */
+#include "ipu/program/advice.h"
 #include "ipu/program/draft.h"
 #include "program_case.h"
 
@@ -445,6 +446,39 @@ static void test_what_is_worked_out_may_fit(void **state) {
   assert_true(is_advised(text, "half the batch (worked out, not planned); it may then fit\n"));
 }
 
+/* The change that promises most is planned, and no other one: the advice costs one plan. Of shards
+ * it is the least power of two that fits. */
+static void test_one_plan_of_advice(void **state) {
+  (void)state;
+  trm_text text = {0};
+  trm_text_format(&text, "HloModule m\nENTRY e {\n  x0 = f32[512,4096] parameter(0)\n");
+  enum { LAYERS = 24 };
+  for (int i = 0; i < LAYERS; ++i) {
+    trm_text_format(&text,
+                    "  w%d = f32[4096,4096] parameter(%d)\n"
+                    "  d%d = f32[512,4096] dot(x%d, w%d), lhs_contracting_dims={1}, "
+                    "rhs_contracting_dims={0}, metadata={op_name=\"layer%d/MatMul\"}\n"
+                    "  x%d = f32[512,4096] tanh(d%d), metadata={op_name=\"layer%d/Tanh\"}\n",
+                    i, i + 1, i, i, i, i, i + 1, i, i);
+  }
+  trm_text_format(&text, "  ROOT r = f32[512,4096] negate(x%d)\n}", LAYERS);
+  trm_program *p = make_program(text.data, "mk2", NULL), *half;
+  trm_advice_list list = {0};
+  assert_int_equal(trm_program_find_advice(p, &list, NULL), TRM_OK);
+  assert_true(list.count > 2);
+  const trm_advice *best = &list.items[0];
+  assert_true(best->fits && best->is_planned && best->num_ipus > 1);
+  for (size_t a = 1; a < list.count; ++a) assert_false(list.items[a].is_planned);
+  if (best->num_ipus > 2) {
+    assert_int_equal(trm_program_create_split(p, best->num_ipus / 2, &half, NULL), TRM_OK);
+    assert_false(half->totals.fits);
+    trm_program_free(half);
+  }
+  VECTOR_FREE(&list);
+  trm_program_free(p);
+  trm_text_free(&text);
+}
+
 /* The temporaries of a product of halves are none of float32, though the program states some. */
 static void test_temporaries_of_halves(void **state) {
   (void)state;
@@ -683,6 +717,7 @@ int main(void) {
       cmocka_unit_test(test_half_is_advised_for_float32),
       cmocka_unit_test(test_a_few_bytes_are_no_help),
       cmocka_unit_test(test_what_is_worked_out_may_fit),
+      cmocka_unit_test(test_one_plan_of_advice),
       cmocka_unit_test(test_temporaries_of_halves),
       cmocka_unit_test(test_fits),
       cmocka_unit_test(test_bad_options),
