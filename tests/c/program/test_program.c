@@ -446,23 +446,33 @@ static void test_what_is_worked_out_may_fit(void **state) {
   assert_true(is_advised(text, "half the batch (worked out, not planned); it may then fit\n"));
 }
 
+enum { LAYERS = 24 };
+
+/* A row of products, which an IPU has no room for; with an IPU for each, or NULL. */
+static trm_program *plan_row(const uint32_t *ipus) {
+  trm_text text = {0};
+  trm_text_format(&text, "HloModule m\nENTRY e {\n  x0 = f32[512,4096] parameter(0)\n");
+  for (int i = 0; i < LAYERS; ++i) {
+    char place[64] = "";
+    if (ipus != NULL) snprintf(place, sizeof place, ", sharding={maximal device=%u}", ipus[i]);
+    trm_text_format(&text,
+                    "  w%d = f32[4096,4096] parameter(%d)\n"
+                    "  d%d = f32[512,4096] dot(x%d, w%d), lhs_contracting_dims={1}, "
+                    "rhs_contracting_dims={0}, metadata={op_name=\"layer%d/MatMul\"}%s\n"
+                    "  x%d = f32[512,4096] tanh(d%d), metadata={op_name=\"layer%d/Tanh\"}%s\n",
+                    i, i + 1, i, i, i, i, place, i + 1, i, i, place);
+  }
+  trm_text_format(&text, "  ROOT r = f32[512,4096] negate(x%d)\n}", LAYERS);
+  trm_program *p = make_program(text.data, "mk2", NULL);
+  trm_text_free(&text);
+  return p;
+}
+
 /* The change that promises most is planned, and no other one: the advice costs one plan. Of shards
  * it is the least power of two that fits. */
 static void test_one_plan_of_advice(void **state) {
   (void)state;
-  trm_text text = {0};
-  trm_text_format(&text, "HloModule m\nENTRY e {\n  x0 = f32[512,4096] parameter(0)\n");
-  enum { LAYERS = 24 };
-  for (int i = 0; i < LAYERS; ++i) {
-    trm_text_format(&text,
-                    "  w%d = f32[4096,4096] parameter(%d)\n"
-                    "  d%d = f32[512,4096] dot(x%d, w%d), lhs_contracting_dims={1}, "
-                    "rhs_contracting_dims={0}, metadata={op_name=\"layer%d/MatMul\"}\n"
-                    "  x%d = f32[512,4096] tanh(d%d), metadata={op_name=\"layer%d/Tanh\"}\n",
-                    i, i + 1, i, i, i, i, i + 1, i, i);
-  }
-  trm_text_format(&text, "  ROOT r = f32[512,4096] negate(x%d)\n}", LAYERS);
-  trm_program *p = make_program(text.data, "mk2", NULL), *half;
+  trm_program *p = plan_row(NULL), *half;
   trm_advice_list list = {0};
   assert_int_equal(trm_program_find_advice(p, &list, NULL), TRM_OK);
   assert_true(list.count > 2);
@@ -476,7 +486,35 @@ static void test_one_plan_of_advice(void **state) {
   }
   VECTOR_FREE(&list);
   trm_program_free(p);
-  trm_text_free(&text);
+}
+
+/* The cut that the search proposes, written into the program, fits with as many bytes and cycles as
+ * the search says. */
+static void test_proposed_cut_fits(void **state) {
+  (void)state;
+  trm_program *p = plan_row(NULL);
+  assert_false(p->totals.fits);
+  trm_program_search *search;
+  assert_int_equal(trm_program_search_fit(p, NULL, NULL, &search, NULL), TRM_OK);
+  trm_program_smallest smallest = {.size = sizeof smallest};
+  assert_true(trm_program_smallest_get(search, 0, &smallest));
+  assert_true(smallest.ipus > 2 && smallest.with[0] == '\0');
+  uint32_t ipus[LAYERS] = {0};
+  for (uint32_t c = 0; c + 1 < smallest.ipus; ++c) {
+    trm_program_cut cut = {.size = sizeof cut};
+    int layer;
+    assert_true(trm_program_smallest_cut_get(search, 0, c, &cut));
+    assert_int_equal(sscanf(cut.before, "layer%d", &layer), 1);
+    for (; layer < LAYERS; ++layer) ipus[layer] = c + 1;
+  }
+  trm_program *cut = plan_row(ipus);
+  assert_true(cut->totals.fits);
+  assert_true(cut->num_ipus >= smallest.ipus);
+  assert_int_equal(cut->totals.worst_tile_bytes, smallest.worst_tile_bytes);
+  assert_int_equal(cut->totals.cycles, smallest.cycles);
+  trm_program_free(cut);
+  trm_program_search_free(search);
+  trm_program_free(p);
 }
 
 /* The temporaries of a product of halves are none of float32, though the program states some. */
@@ -718,6 +756,7 @@ int main(void) {
       cmocka_unit_test(test_a_few_bytes_are_no_help),
       cmocka_unit_test(test_what_is_worked_out_may_fit),
       cmocka_unit_test(test_one_plan_of_advice),
+      cmocka_unit_test(test_proposed_cut_fits),
       cmocka_unit_test(test_temporaries_of_halves),
       cmocka_unit_test(test_fits),
       cmocka_unit_test(test_bad_options),
