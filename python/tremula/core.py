@@ -560,12 +560,12 @@ def engine_call(engine, inputs, versions, outputs, resident=None):
     arguments = (c_void_p * 6)(engine._handle.value, *[
         None if one is None else ctypes.addressof(one)
         for one in (inputs, versions, outputs, resident, error)])  # trm_engine_call
-    run = ctypes.CFUNCTYPE(c_int, c_void_p)(
-        ctypes.cast(library().trm_engine_run_call, c_void_p).value)
-    address = ctypes.addressof(arguments)
+    # ctypes passes a reference on as it is where it knows no types, which is the fastest way.
+    run = ctypes.CFUNCTYPE(c_int)(ctypes.cast(library().trm_engine_run_call, c_void_p).value)
+    reference = byref(arguments)
 
     def call():
-        if run(address) != 0:
+        if run(reference) != 0:
             engine.raise_from_host()
             _raise(error)
     call.keeps_alive = engine, inputs, versions, outputs, resident, arguments

@@ -35,18 +35,18 @@ def settings():
 
 
 def _make_context():
-    """A function whose result changes whenever settings() does: JAX's own key of most settings,
-    which costs a third, and those that are not in it. It is JAX's own business, so settings()
-    itself serves where it is missing."""
+    """Two functions, the second with an argument that is given too. Their results change whenever
+    those of settings() do: JAX's own key of most settings, which costs a third, and those that are
+    not in it. It is JAX's own business, so settings() itself serves where it is missing."""
     try:
         from jax._src import config
         key, known = config.trace_context, config.trace_context_names()
         key()
     except (ImportError, AttributeError, NotImplementedError):
-        return settings
+        return tuple, _values_of_settings, jax.config
     others = [name for name in _SETTINGS if name not in known]
     if not others:
-        return key
+        return key, type, None
     try:  # jax.config looks each value up by its name
         holders = types.SimpleNamespace(
             **{name: jax.config._value_holders[name] for name in others})
@@ -54,10 +54,16 @@ def _make_context():
         values(holders)
     except (AttributeError, KeyError):
         holders, values = jax.config, operator.attrgetter(*others)
-    return lambda: (key(), values(holders))
+    return key, values, holders
 
 
-context = _make_context()
+key, others, holders = _make_context()
+
+
+def context():
+    """What changes with the settings. A call compares key() and others(holders) by itself, which
+    is faster."""
+    return key(), others(holders)
 
 
 def tracing(leaves):
@@ -74,6 +80,20 @@ def refuse_tracers(leaves):
 def are_leaves(arguments):
     """Whether each argument is one leaf, as those of the usual classes are."""
     return _LEAVES.issuperset(map(type, arguments))
+
+
+def kinds(args, leaves):
+    """What tells arguments that have these leaves from others: for each None if it is a leaf, (list
+    or tuple, its length) if it is one of leaves. None where an argument is something else."""
+    found, given = [], list(leaves)
+    for arg in args:
+        is_sequence = type(arg) in (list, tuple)
+        parts = list(arg) if is_sequence else [arg]
+        if len(parts) > len(given) or not all(map(operator.is_, parts, given)):
+            return None
+        del given[:len(parts)]
+        found.append((type(arg), len(arg)) if is_sequence else None)
+    return None if given else found
 
 
 def describe(leaf, x64):

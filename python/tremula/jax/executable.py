@@ -3,6 +3,7 @@
 import collections
 import ctypes
 import math
+import operator
 import sys
 import weakref
 
@@ -20,18 +21,24 @@ from tremula.jax.lowering import is_float0, is_key
 _LARGE_BYTES, _MOST_KEPT = 1 << 16, 3
 
 
-def _free_view(kept, references):
-    """A view of the first array to whose bytes there are so many references, and its address; None
-    where there is none. Each of `kept` is (the owner of the bytes, the array, its address)."""
-    for owner, array, address in kept:
-        if sys.getrefcount(owner) == references:  # of two threads here, each counts the other
-            return array[...], address
-    return None
+def _taker(kept, references, make):
+    """A function without arguments that takes memory: (a view of an array, its address). Each of
+    `kept` is (the owner of the bytes, the array, its address); the first one to whose bytes there
+    are so many references serves, or else what make() makes."""
+    count = sys.getrefcount
+
+    def take():
+        for owner, array, address in kept:
+            if count(owner) == references:  # of two threads here, each counts the other
+                return array[...], address
+        return make()
+
+    return take
 
 
 def _references(make):
     """How many references there are to the owner of what make() makes, if nobody sees the bytes."""
-    return next(n for n in range(1, 12) if _free_view([make()], n) is not None)
+    return next(n for n in range(1, 12) if _taker([make()], n, lambda: None)() is not None)
 
 
 def _whole():
@@ -55,12 +62,8 @@ def _memory_for(info):
     """
     kept = []
     is_large = info.dtype.itemsize * math.prod(info.shape) >= _LARGE_BYTES
-    references = _OF_PART if is_large else _OF_WHOLE
 
-    def take():
-        found = _free_view(kept, references)
-        if found is not None:
-            return found
+    def make():
         owner = core.block_for(info) if is_large else np.empty(info.shape, info.dtype)
         array = core.array_in(owner, info) if is_large else owner
         address = core.address_of(array)
@@ -68,7 +71,10 @@ def _memory_for(info):
             kept.append((owner, array, address))
         return array[...], address
 
-    return take
+    return _taker(kept, _OF_PART if is_large else _OF_WHOLE, make)
+
+
+_NO_LEAF = weakref.ref(set())  # refers to nothing
 
 
 class _Slot:
@@ -82,11 +88,13 @@ class _Slot:
             self.engine.set_host_call(i, _callback(call.id, callbacks))
         self.inputs = (ctypes.c_void_p * inputs)()
         self.outputs = (ctypes.c_void_p * outputs)()
+        self.addresses = [None] * outputs  # what `outputs` has, to compare
         self.versions = (ctypes.c_uint64 * inputs)()
         resident = (ctypes.c_uint64 * outputs)(*[1] * outputs) if is_lazy else None
         self.run = core.engine_call(self.engine, self.inputs, self.versions, self.outputs,
                                     resident)
-        self.last = [None] * inputs  # weak references to the jax.Arrays of the last run
+        # Weak references to the jax.Arrays of the last run.
+        self.last = [_NO_LEAF] * len(executable.inputs)
         self.runs = 0
 
 
@@ -128,20 +136,22 @@ class Program:
         except IndexError:  # other threads run all that there are
             slot = self._new_slot()
         try:
-            copies = ()  # what was made for this run
             for known, leaf in zip(slot.last, leaves):
                 # Most leaves are those of the run before, at the same addresses.
-                if known is None or known() is not leaf or leaf.is_deleted():
+                if known() is not leaf or leaf is None or leaf.is_deleted():
                     if is_flat and not arguments.are_leaves(leaves):
                         return None
-                    copies = self._read(slot, leaves, x64)
+                    copies = self._read(slot, leaves, x64)  # what is made for this run
+                    if copies is None:
+                        return None
                     break
-            if copies is None:
-                return None
-            results, addresses = [], slot.outputs
-            for o, take in enumerate(self._memory):
-                array, addresses[o] = take()
+            results, known, o = [], slot.addresses, 0
+            for take in self._memory:
+                array, address = take()
+                if address != known[o]:
+                    slot.outputs[o] = known[o] = address
                 results.append(array)
+                o += 1
             slot.run()
         finally:
             self._slots.append(slot)
@@ -155,12 +165,12 @@ class Program:
         last = slot.last
         for i, leaf in enumerate(leaves):
             known = last[i]
-            if known is not None and known() is leaf and not leaf.is_deleted():
+            if known() is leaf and not leaf.is_deleted():
                 continue  # the same version at the same address
             if x64 is not None and arguments.describe(leaf, x64) != self._types[i]:
                 return None
             dtype, wanted = self._inputs[i]
-            last[i] = None
+            last[i] = _NO_LEAF
             slot.versions[i] = 0
             if type(leaf) is np.ndarray and leaf.dtype == dtype:
                 flags = leaf.flags
@@ -236,6 +246,7 @@ class Executable:
         self.executable.save(path)
 
 
+_FIRST = operator.itemgetter(0)
 OUTPUTS = {"numpy": None, "jax": jnp.array, "lazy": LazyArray}  # what makes them of arrays
 
 
@@ -248,7 +259,8 @@ def finisher(out_tree, outputs):
     """A function from the results of a run to what the user's function returns."""
     make = OUTPUTS[outputs]
     if make is None:
-        return out_tree.unflatten
+        is_array = out_tree.num_nodes == out_tree.num_leaves == 1  # None is a node
+        return _FIRST if is_array else out_tree.unflatten  # which takes three times as long
     return lambda results: out_tree.unflatten(
         [make(one) if isinstance(one, np.ndarray) and not is_float0(one.dtype) else one
          for one in results])

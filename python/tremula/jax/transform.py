@@ -2,7 +2,6 @@
 
 import functools
 import inspect
-import operator
 import threading
 import types
 
@@ -22,6 +21,7 @@ _REFUSED = {
 }
 _state = threading.local()
 _flatten = jax.tree_util.default_registry.flatten  # without the function around it
+_key, _others, _holders = arguments.key, arguments.others, arguments.holders
 
 
 def _tracing_here():
@@ -78,8 +78,8 @@ class _Jitted:
         self._static = _Static(function, given) if {"static_argnums", "static_argnames"} & set(
             given) else None
         self._programs = {}
-        # Of the last call: (tree, context, jax_enable_x64, program, finisher, how many arguments
-        # there were if each was a leaf, else -1).
+        # Of the last call: (tree, context, jax_enable_x64, Program.run, finisher, the kinds of its
+        # arguments if not all are leaves, how many there are, or -1 if they have no kinds).
         self._last = None
         self._lock = threading.RLock()
         functools.update_wrapper(self, function)
@@ -92,21 +92,35 @@ class _Jitted:
         return f"<tremula.jax.jit of {getattr(self, '__name__', self.__wrapped__)}>"
 
     def __call__(self, *args, **kwargs):
+        last = self._last
+        if last is not None:
+            # Most calls are like the one before: leaves that are the same need no description.
+            known, (key, others), x64, run, finish, kinds, count = last
+            is_flat = len(args) == count and not kwargs
+            if is_flat and kinds is not None:
+                leaves = []
+                for arg, kind in zip(args, kinds):
+                    if kind is None:
+                        leaves.append(arg)
+                    elif type(arg) is kind[0] and len(arg) == kind[1]:
+                        leaves += arg
+                    else:
+                        is_flat = False
+                        break
+            else:
+                leaves = args
+            if not is_flat:
+                leaves, tree = _flatten((args, kwargs))
+            if _key() == key and _others(_holders) == others and (is_flat or tree == known):
+                results = run(leaves, x64, is_flat)
+                if results is not None:
+                    return finish(results)
+        context = arguments.context()
         if self._static is None:
             fixed, dynamic = None, (args, kwargs)
         else:
             fixed, dynamic = self._static.split(args, kwargs)
-        last = self._last
-        is_flat = last is not None and len(args) == last[5] and not kwargs
-        leaves, tree = (args, last[0]) if is_flat else _flatten(dynamic)
-        context = arguments.context()
-        if last is not None and tree == last[0] and context == last[1]:
-            # Most calls are like the one before: leaves that are the same need no description.
-            results = last[3].run(leaves, last[2], is_flat)
-            if results is not None:
-                return last[4](results)
-        if is_flat:
-            leaves, tree = _flatten(dynamic)
+        leaves, tree = _flatten(dynamic)
         settings = arguments.settings()
         key = tree, tuple([arguments.describe(one, settings[0]) for one in leaves]), fixed, settings
         try:
@@ -121,9 +135,10 @@ class _Jitted:
             found = self._find(key, args, kwargs)
         program, finish = found
         if self._static is None and key is not None:
-            flat = -1 if kwargs or len(leaves) != len(args) or not all(
-                map(operator.is_, leaves, args)) else len(args)
-            self._last = tree, context, settings[0], program, finish, flat
+            kinds = None if kwargs else arguments.kinds(args, leaves)
+            count = -1 if kinds is None else len(args)
+            self._last = (tree, context, settings[0], program.run, finish,
+                          kinds if kinds and any(kinds) else None, count)
         return finish(program.run(leaves))
 
     def _find(self, key, args, kwargs):

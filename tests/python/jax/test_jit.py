@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import gc
 import threading
 
 import jax
@@ -325,15 +326,41 @@ def test_a_call_with_arrays_is_told_from_one_with_trees():
     f = tremula.jax.jit(lambda x, y: jax.tree_util.tree_leaves((x, y))[-1] + 1)
     one = jnp.asarray(X)
     f(one, one)
-    assert f._last[5] == 2
+    assert f._last[5:] == (None, 2)
     for y in ([one], Twice(one), one, Twice(2 * one), (), {"a": X}, one, [one, X], 2.0, None, X):
         wanted = jax.tree_util.tree_leaves((one, y))[-1]
         np.testing.assert_array_equal(f(one, y), np.asarray(wanted) + 1)
     assert programs(f) == 8
     f(one, y=one)
-    assert f._last[5] == -1
+    assert f._last[5:] == (None, -1)
     with pytest.raises(TypeError):
         f(one)
+
+
+def test_a_call_with_lists_is_told_from_one_with_other_trees():
+    f = tremula.jax.jit(lambda x, y: jax.tree_util.tree_structure((x, y)).num_nodes + sum(
+        jax.tree_util.tree_leaves((x, y))))
+    one, two = jnp.asarray(X), jnp.asarray(2 * X)
+    f([one, two], one)
+    assert f._last[5:] == ([(list, 2), None], 2)
+    calls = [([one, two], one), ((one, two), one), ([one], [two, one]), ([one, two], [one]),
+             ([one, [two]], one), ([one, Twice(two)], one), ([one, None, two], one), ([], one),
+             ([one, two], {"a": one}), ([one, 2.0], one), ([two, one], two), ([X, two], 2 * X)]
+    for x, y in calls + calls[::-1]:
+        leaves, tree = jax.tree_util.tree_flatten((x, y))
+        np.testing.assert_allclose(f(x, y), tree.num_nodes + sum(map(np.asarray, leaves)), 1e-6)
+    several = [one]
+    f(several, one)
+    several.append(two)
+    np.testing.assert_allclose(f(several, one), 5 + 4 * X, 1e-6)
+
+
+def test_nothing_takes_the_place_of_an_array_that_is_gone():
+    f = tremula.jax.jit(lambda x, y: x if y is None else x + y)
+    one = jnp.asarray(X)
+    f(one, jnp.asarray(X) + 1)
+    gc.collect()
+    np.testing.assert_array_equal(f(one, None), X)
 
 
 def test_a_function_that_was_called_is_inlined_too():
