@@ -15,6 +15,7 @@ from tremula.check import names
 from tremula.check.project import names_of, results
 
 _DEEP = 60  # steps back
+_MOST_STEPS = 20000  # of a Reader: what branches again and again has too many ways back
 # Functions whose result has the type of their first argument.
 _ALIKE = {
     "tf.broadcast_to", "tf.clip_by_value", "tf.ensure_shape", "tf.expand_dims", "tf.gather",
@@ -54,16 +55,17 @@ class Found(NamedTuple):
 
 
 class Reader:
-    """Reads types of elements of a program's datasets. Each function returns a list of Found."""
+    """Reads the types of one dataset's elements, or of a value. Each function returns a list of
+    Found."""
 
     def __init__(self, project):
-        self._project = project
+        self._project, self._steps = project, 0
 
     # ---- Datasets ----
 
     def of_dataset(self, file, node, path=(), known=None, deep=_DEEP):
         """The parts at `path` of a dataset's elements."""
-        known = known or {}
+        known, self._steps = known or {}, self._steps + 1
         if deep <= 0 or not isinstance(node, ast.Call):
             return self._of_other(self.of_dataset, file, node, path, known, deep)
         called = file.called(node) or ""
@@ -146,7 +148,7 @@ class Reader:
     def of_value(self, file, node, path=(), known=None, deep=_DEEP):
         """The parts at `path` of a value. Found.node is None where the type is that of a record's
         feature: what takes the record apart says where."""
-        known = known or {}
+        known, self._steps = known or {}, self._steps + 1
         if isinstance(node, (ast.Tuple, ast.List, ast.Dict)):
             return [one for part, rest in _leaves(file, node, path) if part is not node
                     for one in self.of_value(file, part, rest, known, deep - 1)]
@@ -202,7 +204,7 @@ class Reader:
 
     def _of_other(self, read, file, node, path, known, deep):
         """Names, conditions, and one of the results of a function."""
-        if deep <= 0:
+        if deep <= 0 or self._steps > _MOST_STEPS:
             return []
         if isinstance(node, ast.IfExp):
             return [one for part in (node.body, node.orelse)
@@ -221,6 +223,8 @@ class Reader:
     def _of_results(self, read, file, call, path, known, deep, index=None):
         """What the functions of the program that a call calls return; index: of a tuple of results
         this one."""
+        if deep <= 0 or self._steps > _MOST_STEPS:
+            return []
         found = []
         for other, function in self._project.functions(file, call.func, 3):
             inner = self._arguments(file, call, function, known)

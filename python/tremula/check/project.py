@@ -152,7 +152,7 @@ class Project:
                 return self.functions(file, node.args[0], deep - 1)
             return [one for other, function in self.functions(file, node.func, deep - 1)
                     for result in results(function)
-                    for one in self.functions(other, result, deep - 1)]
+                    for one in self.functions(other, result, deep - 3)]
         if isinstance(node, ast.Name):
             found = []
             for value in file.values(node):

@@ -204,6 +204,17 @@ def test_types_of_what_is_fed(text, line, tmp_path):
         FED.count("\n") + line] * bool(line)
 
 
+@pytest.mark.parametrize("text", [
+    "def f(x, n):\n    return f(x, n - 1) + f(x, n - 2)\ndata = data.map(lambda x: f(x, 9))\n",
+    "def f(x, c):\n" + "    x = tf.reshape(x, [1]) if c else x\n" * 60 + "    return x\n"
+    "data = data.map(f)\n",
+    "def f(d):\n    if d:\n        return f(f(d))\n    return f(d.map(f))\ndata = f(data)\n"])
+def test_many_ways_back_are_not_all_gone(text, tmp_path):
+    path = tmp_path / "fed.py"
+    path.write_text(FED + text + INFEED)
+    assert check.check([path], only=["int64"]).findings == []
+
+
 def test_other_types_that_are_fed(tmp_path):
     path = tmp_path / "fed.py"
     path.write_text(FED + "data = data.map(lambda x: tf.cast(x, tf.bfloat16) / 255.0)\n" + INFEED

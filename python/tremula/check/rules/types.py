@@ -97,12 +97,12 @@ def wide_floats(project):
 
 def _fed(project, wanted):
     """What gives one of the wanted types to what goes to the device from outside, each once."""
-    reader, seen = elements.Reader(project), set()
+    seen = set()
     found = [one for file, node in arrivals.datasets(project)
-             for one in reader.of_dataset(file, node)]
+             for one in elements.Reader(project).of_dataset(file, node)]
     if "int64" in wanted:  # Keras makes float32 of wider arrays itself
         found += [one for file, node in arrivals.arrays(project)
-                  for one in reader.of_value(file, node)]
+                  for one in elements.Reader(project).of_value(file, node)]
     for one in found:
         if one.type in wanted and one.node is not None and one.node not in seen:
             seen.add(one.node)
