@@ -16,4 +16,9 @@ def tool(tmp_path):
     return _TOOL.Tool(tmp_path)
 
 
+@pytest.fixture
+def tool_path():
+    return _TOOL.find_tool()
+
+
 tool_in = _TOOL.tool_in
