@@ -98,7 +98,7 @@ static int64_t grid_block(const trm_mapping *m, int32_t d, uint32_t p) {
 /* Elements of a run of a piece that several tiles share; the last runs may be shorter. */
 static int64_t shared_run(const trm_mapping *m, int64_t piece) {
   if (m->share == 1) return piece;
-  return ceil_divide(ceil_divide(piece, m->grain), m->share) * m->grain;
+  return trm_least(piece, ceil_divide(ceil_divide(piece, m->grain), m->share) * m->grain);
 }
 
 /* Elements of run j of such a piece. */

@@ -127,6 +127,10 @@ static void test_grid_of_a_plan(void **state) {
   assert_int_equal(trm_mapping_tile(&m, 0), 0);
   assert_int_equal(trm_mapping_tile(&m, 1), 1);
   assert_int_equal(trm_mapping_tile(&m, 6), 6);
+  m.grain = 128; /* more than a piece: one of the two tiles has all of it */
+  trm_mapping_finish_grid(target, &m, TRM_F32, 0, 0);
+  assert_int_equal(m.worst, 48);
+  check(&m, true);
 }
 
 static void test_spread(void **state) {
