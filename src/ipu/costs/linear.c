@@ -145,13 +145,16 @@ static trm_status add_step(const trm_tile_request *request, trm_tile_cost *cost,
     TRY(trm_tile_cost_add(cost, &exchange, error));
   }
   if (step->compute_cycles == 0 && step->vertices == 0) return TRM_OK;
+  /* The planner counts what a copy moves; that its vertices are called comes on top. */
+  const int64_t cycles =
+      (int64_t)step->compute_cycles + (copies ? request->target->copy_call_cycles : 0);
   trm_phase phase = {
       .kind = step->vertex == NULL ? TRM_PHASE_COPY : TRM_PHASE_COMPUTE,
       .name = name,
       .repeats = (int64_t)step->times,
-      .cycles = (int64_t)step->compute_cycles,
+      .cycles = cycles,
       .sync_cycles = moves ? 0 : (int64_t)step->sync_cycles,
-      .cycles_mean = (double)step->compute_cycles * step->tiles / all,
+      .cycles_mean = (double)cycles * step->tiles / all,
       .active_tiles = step->tiles,
       .num_groups = 1,
       .edges = (int64_t)step->edges,
@@ -165,7 +168,7 @@ static trm_status add_step(const trm_tile_request *request, trm_tile_cost *cost,
                      ? "poplar_rt::DstStridedCopyDA32"
                      : trm_arena_string(cost->arena, step->vertex, strlen(step->vertex)),
       .count = (int64_t)step->vertices,
-      .cycles = (int64_t)step->compute_cycles,
+      .cycles = cycles,
       .state_bytes = vertex_bytes(step, edges),
       .code_bytes = code_bytes(step->step, plan->method),
   };

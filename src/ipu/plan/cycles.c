@@ -434,6 +434,20 @@ uint32_t plan_reduce_stages(int64_t depth, bool multi_stage, int64_t remaining[3
   return 3;
 }
 
+/* Elements that a loop of a reduction makes. */
+static int64_t accumulators_of(const plan_problem *problem) {
+  return is_float(problem->exchanged_bytes) ? 4 : 8;
+}
+
+bool plan_reduces_one_block(const plan_problem *problem, int64_t outputs, int64_t depth) {
+  const trm_target *target = problem->target;
+  const int64_t element = trm_target_element_bytes(target);
+  const int64_t bytes = (depth - 1) * outputs * problem->exchanged_bytes;
+  const int64_t block = plan_ceil_div(bytes, element) * element;
+  return outputs % accumulators_of(problem) == 0 &&
+         (problem->fast_reduce || block < (int64_t)target->bytes_per_tile / 16);
+}
+
 uint64_t plan_reduce_cycles(const plan_problem *problem, int64_t outputs, int64_t depth,
                             bool to_output) {
   const trm_target *target = problem->target;
@@ -441,15 +455,10 @@ uint64_t plan_reduce_cycles(const plan_problem *problem, int64_t outputs, int64_
   const int64_t bytes = problem->exchanged_bytes;
   const bool float_in = is_float(problem->exchanged_bytes);
   const bool float_out = to_output ? is_float(problem->out_bytes) : float_in;
-  const int64_t accumulators = float_in ? 4 : 8; /* elements of a loop */
+  const int64_t accumulators = accumulators_of(problem);
   const int64_t path = target->data_path_width / 8 / bytes;
-  /* One block of partial sums is read by a shorter loop; it is made when it is not large. */
-  const int64_t element = trm_target_element_bytes(target);
-  const int64_t block = plan_ceil_div((depth - 1) * outputs * bytes, element) * element;
-  const bool single = outputs % accumulators == 0 &&
-                      (problem->fast_reduce || block < (int64_t)target->bytes_per_tile / 16);
   int64_t loops = outputs / accumulators;
-  if (single) {
+  if (plan_reduces_one_block(problem, outputs, depth)) {
     const int64_t load = path * (problem->fast_reduce ? 2 : 1);
     const int64_t per_loop = plan_max(1, accumulators / load);
     const int64_t overhead = float_in ? (float_out ? 8 : 7) : (float_out ? 10 : 9);

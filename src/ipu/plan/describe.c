@@ -179,8 +179,8 @@ static void describe_partials(describer *d) {
       (inputs == 0 ? 0 : (uint64_t)plan_ceil_div(cost->input_bytes, c->out_parallel)) +
       (weights == 0 ? 0 : (uint64_t)plan_ceil_div(cost->weight_bytes, at->split));
   phase->bytes_exchanged = phase->bytes_in * d->tiles;
-  phase->messages =
-      distinct_sources(inputs, c->out_parallel) + distinct_sources(weights, at->split);
+  phase->messages = distinct_sources(inputs, c->out_parallel) +
+                    distinct_sources(weights, plan_weight_senders(p, cost->weight_bytes, at));
   phase->temp_bytes = (uint64_t)cost->convolve_bytes;
   if (iterations == 1 && cost->exchange > 0 && cost->rearranged_bytes > 0) {
     phase->exchange_temp_bytes =
@@ -228,7 +228,9 @@ static void describe_reduce(describer *d) {
     phase->bytes_exchanged = phase->bytes_in * d->tiles;
     phase->messages = 2 * (uint64_t)(stage->depth - 1);
     phase->temp_bytes = elements * width + phase->bytes_in + (uint64_t)stage->outputs * to;
-    set_vertices(phase, 1, (uint64_t)stage->depth + 1);
+    /* The sums, the tile's own partial sums, and the others: one block, or one for each tile. */
+    const bool one_block = plan_reduces_one_block(p, stage->outputs, stage->depth);
+    set_vertices(phase, 1, one_block ? 3 : (uint64_t)stage->depth + 1);
     phase->flops = (double)(stage->depth - 1) * (double)stage->outputs * d->tiles;
     elements = (uint64_t)stage->outputs;
   }

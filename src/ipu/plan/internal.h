@@ -97,6 +97,9 @@ void plan_inner_cycles(const plan_problem *problem, const plan_busy *const *busy
 /* Cycles of the convolution's vertices on a tile, from inner cycles. */
 uint64_t plan_partial_cycles(const plan_problem *problem, const plan_channels *channels,
                              int64_t positions, uint64_t inner, uint64_t inner_zero);
+/* Whether a vertex that reduces reads all partial sums but its own from one block. Such a block is
+ * read by a shorter loop; it is made when it is not large. */
+bool plan_reduces_one_block(const plan_problem *problem, int64_t outputs, int64_t depth);
 uint64_t plan_reduce_cycles(const plan_problem *problem, int64_t outputs, int64_t depth,
                             bool to_output);
 uint64_t plan_cast_cycles(const trm_target *target, int64_t elements, uint32_t from_bytes,
@@ -147,6 +150,11 @@ typedef struct plan_cost {
   int64_t live_bytes;     /* live over all iterations, beside any step of them */
   int64_t temp;
 } plan_cost;
+
+/* The tiles that send a tile its weights, `bytes`. The tiles that need them hold them together, in
+ * grains of a block of channels in and out; of few grains most of these tiles have none. */
+uint32_t plan_weight_senders(const plan_problem *problem, int64_t bytes,
+                             const plan_positions *positions);
 
 void plan_cost_evaluate(const plan_problem *problem, const plan_channels *channels,
                         const plan_positions *positions, bool broadcast, plan_cost *out);

@@ -124,13 +124,32 @@ static void test_partial_sums(void **state) {
   trm_target_release(mk1);
 }
 
+/* Edges of the IPU Model's program, without those of copies between the two products: a vertex that
+ * reduces reads the partial sums of other tiles as one block, where they are whole loops. */
+static void test_edges(void **state) {
+  (void)state;
+  trm_target *mk2 = load("mk2");
+  const trm_linear_plan plans[] = {make(mk2, TRM_F32, 800, 500, 400, false),
+                                   make(mk2, TRM_F32, 800, 400, 200, false)};
+  uint64_t edges = 0;
+  bool found = false;
+  for (int k = 0; k < 2; ++k) {
+    edges += plans[k].edges;
+    for (uint32_t i = 0; i < plans[k].num_phases; ++i) {
+      const trm_plan_phase *phase = &plans[k].phases[i];
+      found |= phase->step == TRM_STEP_REDUCE && phase->edges == 3 * phase->vertices;
+    }
+  }
+  assert_true(found);
+  assert_true((double)edges < published_model.edges);
+  trm_target_release(mk2);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_matmuls),
-      cmocka_unit_test(test_model),
-      cmocka_unit_test(test_partial_sums),
-      cmocka_unit_test(test_blurs),
-      cmocka_unit_test(test_shape_of_the_model),
+      cmocka_unit_test(test_matmuls),      cmocka_unit_test(test_model),
+      cmocka_unit_test(test_partial_sums), cmocka_unit_test(test_blurs),
+      cmocka_unit_test(test_edges),        cmocka_unit_test(test_shape_of_the_model),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,6 +85,9 @@ static void test_formulas(void **state) {
   assert_int_equal(plan_reduce_cycles(&p, 24000, 7, true), 6 * (32 + 1000 * (3 * 7 + 7)));
   assert_int_equal(plan_reduce_cycles(&p, 241, 7, true),
                    6 * (32 + (2 * 7 + 13) + 10 * (3 * 7 + 7)));
+  assert_true(plan_reduces_one_block(&p, 240, 7));
+  assert_false(plan_reduces_one_block(&p, 24000, 7));
+  assert_false(plan_reduces_one_block(&p, 241, 7));
   int64_t left[3];
   assert_int_equal(plan_reduce_stages(1, true, left), 0);
   assert_int_equal(plan_reduce_stages(15, true, left), 1);
@@ -290,13 +293,39 @@ static void test_input_dilation(void **state) {
   trm_target_release(target);
 }
 
+/* Weights lie in blocks of channels: 64 x 64 halves are 16 blocks of 16 x 16, so that 16 tiles
+ * send them, also where hundreds need them. */
+static void test_senders(void **state) {
+  (void)state;
+  trm_target *target = load("mk2");
+  const plan_problem p = amp_problem(target, TRM_F16, false);
+  const plan_positions many = {.split = 367}, few = {.split = 5};
+  assert_int_equal(plan_weight_senders(&p, 2 * 64 * 64, &many), 16);
+  assert_int_equal(plan_weight_senders(&p, 2 * 64 * 64, &few), 5);
+  assert_int_equal(plan_weight_senders(&p, 2, &many), 1);
+  /* A pointwise convolution whose positions are cut for more than 300 tiles. */
+  const trm_conv_params params = convolution(TRM_F16, 1, 20, 256, 64, 56, 1, 1);
+  const trm_plan_options options = trm_plan_options_default();
+  const trm_linear_plan plan = make_plan(target, &params, &options);
+  const trm_plan_partition *cut = &plan.partition;
+  assert_true(cut->batch > 300);
+  for (uint32_t i = 0; i < plan.num_phases; ++i) {
+    const trm_plan_phase *phase = &plan.phases[i];
+    const int64_t blocks =
+        plan_ceil_div(16, cut->in_channels) * plan_ceil_div(4, cut->out_channels);
+    if (phase->step != TRM_STEP_PARTIALS) continue;
+    assert_true(phase->messages <= cut->out_channels + (uint64_t)blocks);
+  }
+  trm_target_release(target);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_formulas),         cmocka_unit_test(test_formulas_with_kernel),
       cmocka_unit_test(test_canonical),        cmocka_unit_test(test_padding),
       cmocka_unit_test(test_strided_gradient), cmocka_unit_test(test_rearranged_in_turns),
       cmocka_unit_test(test_update_of_bar),    cmocka_unit_test(test_flattened),
-      cmocka_unit_test(test_input_dilation),
+      cmocka_unit_test(test_input_dilation),   cmocka_unit_test(test_senders),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -397,6 +397,25 @@ static void test_long_concatenation(void **state) {
   trm_program_free(many);
 }
 
+/* Calling the vertices of a copy takes its cycles, also where a plan copies a few bytes. */
+static void test_copies_of_a_plan(void **state) {
+  (void)state;
+  trm_program *p = make_program(
+      "HloModule m\nENTRY e {\n  x = f16[16,1000] parameter(0)\n  dy = f16[16,5] parameter(1)\n"
+      "  ROOT dw = f16[1000,5] dot(x, dy), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n}",
+      "mk2", NULL);
+  check_sums(p);
+  bool found = false;
+  for (uint32_t s = 0; s < p->num_steps; ++s) {
+    const trm_program_step *step = &p->steps[s];
+    if (step->compute_set == TRM_NO_INDEX || strstr(step->name, "OnTileCopy") == NULL) continue;
+    assert_true(step->cycles >= p->target->copy_call_cycles);
+    found |= strstr(step->name, "dw/") != NULL;
+  }
+  assert_true(found);
+  trm_program_free(p);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_dynamic_slice),
@@ -416,6 +435,7 @@ int main(void) {
       cmocka_unit_test(test_sort),
       cmocka_unit_test(test_half_inside),
       cmocka_unit_test(test_long_concatenation),
+      cmocka_unit_test(test_copies_of_a_plan),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
