@@ -238,20 +238,25 @@ static void print_squares(trm_text *out) {
   }
 }
 
-/* The program of a large product. */
+/* The program of a large product. (B)'s casts the operands and the result, from and to variables
+ * that the host writes and reads. These are always live, also the result's: here the program
+ * updates it. */
 static void write_large(const published_large *p, trm_text *out) {
   const char *type = trm_dtype_name(p->type);
   const bool casts = strcmp(p->target, "bow") == 0; /* the program of (B) */
   const char *host = casts ? "f32" : type;
   trm_text_format(out,
-                  "HloModule large, frontend_attributes={tremula_side_table="
-                  "\"{\\\"inputs\\\":[\\\"a\\\",\\\"b\\\"],\\\"arguments\\\":0}\"}\n"
-                  "ENTRY e {\n  x = %s[%d,%d] parameter(0)\n  y = %s[%d,%d] parameter(1)\n"
+                  "HloModule large, %sfrontend_attributes={tremula_side_table="
+                  "\"{\\\"inputs\\\":[\\\"a\\\",\\\"b\\\"%s],\\\"arguments\\\":0}\"}\n"
+                  "ENTRY e {\n  x = %s[%d,%d] parameter(0)\n  y = %s[%d,%d] parameter(1)\n",
+                  casts ? "input_output_alias={ {}: (2, {}, may-alias) }, " : "",
+                  casts ? ",\\\"c\\\"" : "", host, p->m, p->m, host, p->m, p->n);
+  if (casts) trm_text_format(out, "  result = %s[%d,%d] parameter(2)\n", host, p->m, p->n);
+  trm_text_format(out,
                   "  a = %s[%d,%d] convert(x)\n  b = %s[%d,%d] convert(y)\n"
                   "  c = %s[%d,%d] dot(a, b), lhs_contracting_dims={1}, "
                   "rhs_contracting_dims={0}\n  ROOT z = %s[%d,%d] convert(c)\n}\n",
-                  host, p->m, p->m, host, p->m, p->n, type, p->m, p->m, type, p->m, p->n, type,
-                  p->m, p->n, host, p->m, p->n);
+                  type, p->m, p->m, type, p->m, p->n, type, p->m, p->n, host, p->m, p->n);
 }
 
 /* The fullest tile of large products, with code, in the words of `tremula plan`. */
@@ -285,32 +290,44 @@ static void print_larges(trm_text *out) {
   }
 }
 
-/* Memory by category of the guide's first example. */
-static void print_small(trm_text *out) {
+/* Memory by category of a program on a machine, with code; the program's totals. */
+static trm_program_totals print_categories(const char *target_name, const char *text, size_t length,
+                                           const published_category *known, size_t count,
+                                           trm_text *out) {
   trm_error error;
-  trm_target *mk1 = load("mk1");
+  trm_target *target = load(target_name);
   trm_module *module = NULL;
-  check(trm_module_read(published_small_program, sizeof published_small_program - 1, "small",
-                        &module, &error),
-        &error);
+  check(trm_module_read(text, length, "categories", &module, &error), &error);
   trm_program_options options = {.size = sizeof options};
   trm_program_options_init(&options);
   options.compile_ipu_code = true;
   trm_program *program = NULL;
-  check(trm_program_create(module, false, mk1, &options, &program, &error), &error);
-  trm_text_format(out, "\n### Memory by category of two additions on a GC2, bytes\n\n"
-                       "| | published | model | error |\n|---|---|---|---|\n");
-  for (size_t c = 0; c < NUM_PUBLISHED_CATEGORIES; ++c) {
-    const published_category *one = &published_small[c];
-    print_row(out, trm_memory_category_name(one->category), one->bytes,
-              (double)trm_program_category_bytes(program, one->category));
+  check(trm_program_create(module, false, target, &options, &program, &error), &error);
+  trm_text_format(out, "\n| | published | model | error |\n|---|---|---|---|\n");
+  for (size_t c = 0; c < count; ++c) {
+    print_row(out, trm_memory_category_name(known[c].category), known[c].bytes,
+              (double)trm_program_category_bytes(program, known[c].category));
   }
   trm_program_totals totals = {.size = sizeof totals};
   trm_program_get_totals(program, &totals);
-  print_row(out, "all, gaps apart", published_small_total, (double)totals.memory_bytes);
   trm_program_free(program);
   trm_module_free(module);
-  trm_target_release(mk1);
+  trm_target_release(target);
+  return totals;
+}
+
+/* The guide's first example, and a dense layer. */
+static void print_memory(trm_text *out) {
+  trm_text_format(out, "\n### Memory by category of two additions on a GC2, bytes\n");
+  trm_program_totals totals =
+      print_categories("mk1", published_small_program, sizeof published_small_program - 1,
+                       published_small, NUM_PUBLISHED_CATEGORIES, out);
+  print_row(out, "all, gaps apart", published_small_total, (double)totals.memory_bytes);
+  trm_text_format(out, "\n### Memory by category of a dense layer on an MK2, bytes\n");
+  totals = print_categories("mk2", published_dense_program, sizeof published_dense_program - 1,
+                            published_dense, NUM_DENSE_CATEGORIES, out);
+  print_row(out, "not always live", published_dense_temporary,
+            (double)(totals.max_step_bytes - totals.always_live_bytes));
 }
 
 static void update(const char *path, const trm_text *tables) {
@@ -345,7 +362,7 @@ int main(int argc, char **argv) {
   const bool blurs = print_blurs(&tables);
   print_squares(&tables);
   print_larges(&tables);
-  print_small(&tables);
+  print_memory(&tables);
   if (tables.failed) return 1;
   if (argc == 3) update(argv[2], &tables);
   fputs(tables.data, stdout);

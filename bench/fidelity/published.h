@@ -124,6 +124,25 @@ static const published_category published_small[] = {
 enum { NUM_PUBLISHED_CATEGORIES = sizeof published_small / sizeof *published_small };
 static const double published_small_total = 5355604; /* excluding gaps */
 
+/* An MK2, Poplar 3.0: a dense layer of 4096 to 1024 with 16 items, taken as floats. Published in
+ * KiB and MiB. */
+static const char published_dense_program[] =
+    "HloModule dense\n\nENTRY e {\n"
+    "  x = f32[16,4096] parameter(0)\n"
+    "  w = f32[4096,1024] parameter(1)\n"
+    "  b = f32[1024] parameter(2)\n"
+    "  y = f32[16,1024] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+    "  rows = f32[16,1024] broadcast(b), dimensions={1}\n"
+    "  ROOT z = f32[16,1024] add(y, rows)\n"
+    "}\n";
+static const published_category published_dense[] = {
+    {TRM_CATEGORY_VERTEX_CODE, 3.4 * 1024 * 1024, 0.25},
+    {TRM_CATEGORY_VERTEX_INSTANCE_STATE, 178 * 1024, 0.25},
+    {TRM_CATEGORY_INTERNAL_EXCHANGE_CODE, 360 * 1024, 0.25},
+};
+enum { NUM_DENSE_CATEGORIES = sizeof published_dense / sizeof *published_dense };
+static const double published_dense_temporary = 9.8 * 1024 * 1024; /* not always live */
+
 /* Square matmuls, rates of whole programs, as we recollect them from the papers: those could not
  * be opened again here. GC2: Jia et al., "Dissecting the Graphcore IPU", 2019; MK2: Shekofteh et
  * al., "On Performance Analysis of Graphcore IPUs", 2023. */
@@ -142,7 +161,8 @@ enum { NUM_PUBLISHED_SQUARES = sizeof published_squares / sizeof *published_squa
  * is taken as out of memory, of the squares of a GC2 the next multiple of 128. The program of (B)
  * has host writes of both operands and a host read of the result, which are always live, and in
  * float where the product is of halves; casts follow and precede (sparsity-benchmarks,
- * ipu/matmul_bench.cpp). */
+ * ipu/matmul_bench.cpp). A cast of floats to floats is a copy, so the result that the host reads is
+ * not the product's. */
 typedef struct published_large {
   const char *target;
   trm_dtype type;

@@ -34,11 +34,21 @@ static uint32_t code_bytes(trm_plan_step step, trm_plan_method method) {
   return step == TRM_STEP_REDUCE ? 600 : 270;
 }
 
+enum { MOST_STATE = 400000, MOST_SINGLE_EDGES = 3 };
+
+/* The arrays among a vertex's fields: lists of work, and the pointers of the edges of a convolution
+ * and of a sum of many blocks. The other edges are fields of the vertex. */
+static uint32_t array_bytes(const trm_plan_phase *step, uint64_t edges) {
+  const bool has_arrays = step->step == TRM_STEP_PARTIALS || edges > MOST_SINGLE_EDGES;
+  const uint64_t bytes = step->list_bytes + (has_arrays ? 4 * edges : 0);
+  return (uint32_t)(bytes > MOST_STATE ? MOST_STATE : bytes);
+}
+
 /* A vertex is a struct of a pointer an edge and some fields, and lists of work. */
 static uint32_t vertex_bytes(const trm_plan_phase *step, uint64_t edges) {
   const uint64_t fields = step->step == TRM_STEP_PARTIALS ? 40 : 8;
   const uint64_t bytes = fields + step->list_bytes + 4 * edges;
-  return (uint32_t)(bytes > 400000 ? 400000 : bytes);
+  return (uint32_t)(bytes > MOST_STATE ? MOST_STATE : bytes);
 }
 
 static trm_mapping convert_mapping(const trm_tile_request *request, const trm_plan_mapping *from,
@@ -170,6 +180,7 @@ static trm_status add_step(const trm_tile_request *request, trm_tile_cost *cost,
       .count = (int64_t)step->vertices,
       .cycles = cycles,
       .state_bytes = vertex_bytes(step, edges),
+      .array_bytes = array_bytes(step, edges),
       .code_bytes = code_bytes(step->step, plan->method),
   };
   CHECK_MEMORY(phase.groups[0].codelet, "a cost");

@@ -39,6 +39,7 @@ static void join_phase(trm_phase *phase, const trm_phase *more) {
     group->cycles += more->groups[g].cycles;
     if (more->groups[g].state_bytes > group->state_bytes) {
       group->state_bytes = more->groups[g].state_bytes;
+      group->array_bytes = more->groups[g].array_bytes;
     }
   }
 }

@@ -121,7 +121,7 @@ static void describe_before(describer *d) {
     phase->bytes_out = (uint64_t)plan_ceil_div(cost->input_bytes, d->choice->channels.out_parallel);
     phase->bytes_exchanged = phase->bytes_in * d->tiles;
     phase->temp_bytes = (uint64_t)cost->input_bytes;
-    phase->messages = d->choice->channels.out_parallel;
+    phase->messages = d->choice->channels.out_parallel + 1;
   }
 }
 
@@ -179,8 +179,10 @@ static void describe_partials(describer *d) {
       (inputs == 0 ? 0 : (uint64_t)plan_ceil_div(cost->input_bytes, c->out_parallel)) +
       (weights == 0 ? 0 : (uint64_t)plan_ceil_div(cost->weight_bytes, at->split));
   phase->bytes_exchanged = phase->bytes_in * d->tiles;
+  /* A tile also sends its own piece of each, once to all that need it. */
   phase->messages = distinct_sources(inputs, c->out_parallel) +
-                    distinct_sources(weights, plan_weight_senders(p, cost->weight_bytes, at));
+                    distinct_sources(weights, plan_weight_senders(p, cost->weight_bytes, at)) +
+                    (inputs > 0) + (weights > 0);
   phase->temp_bytes = (uint64_t)cost->convolve_bytes;
   if (iterations == 1 && cost->exchange > 0 && cost->rearranged_bytes > 0) {
     phase->exchange_temp_bytes =

@@ -91,6 +91,8 @@ static trm_status add_vertices(trm_program_draft *draft, ipu_sums *sums, codelet
     if (set->shared_with != TRM_NO_INDEX) continue;
     TRY(add(draft, set->name, TRM_CATEGORY_VERTEX_INSTANCE_STATE, set->source, set->ipu,
             set->state.worst, set->state.total, error));
+    TRY(add(draft, set->name, TRM_CATEGORY_VERTEX_FIELD_DATA, set->source, set->ipu,
+            set->arrays.worst, set->arrays.total, error));
     for (uint32_t g = 0; g < set->num_groups; ++g) {
       const trm_vertex_group *group = &set->groups[g];
       if (!note_codelet(list, group, set->ipu, set->active_tiles)) FAIL_NO_MEMORY("codelets");

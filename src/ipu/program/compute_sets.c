@@ -133,10 +133,11 @@ trm_status trm_program_add_compute_set(trm_program_draft *draft, const trm_phase
                                  .cycles_mean = phase->cycles_mean,
                                  .active_tiles = phase->active_tiles,
                                  .shared_with = TRM_NO_INDEX};
-  int64_t state = 0;
+  int64_t state = 0, arrays = 0;
   for (uint32_t g = 0; g < phase->num_groups; ++g) {
     set.groups[g] = phase->groups[g];
     set.vertices += phase->groups[g].count;
+    arrays += phase->groups[g].count * phase->groups[g].array_bytes;
     state += phase->groups[g].count * phase->groups[g].state_bytes;
   }
   uint64_t key, signature = 0;
@@ -147,10 +148,15 @@ trm_status trm_program_add_compute_set(trm_program_draft *draft, const trm_phase
     if (set.shared_with != TRM_NO_INDEX) signature = 0;
   }
   if (set.shared_with == TRM_NO_INDEX) {
-    set.state = (trm_spread){.worst = trm_ceil_divide(state, trm_most(1, phase->active_tiles)),
+    const int64_t tiles = trm_most(1, phase->active_tiles);
+    state -= arrays;
+    set.state = (trm_spread){.worst = trm_ceil_divide(state, tiles),
                              .total = state,
                              .tiles = trm_program_target_of(draft, ipu)->tiles_per_ipu,
                              .ipu = ipu};
+    set.arrays = set.state;
+    set.arrays.worst = trm_ceil_divide(arrays, tiles);
+    set.arrays.total = arrays;
   }
   *out_index = index;
   if (!VECTOR_PUSH(&draft->sets.all, set) || !VECTOR_PUSH(&draft->sets.signatures, signature)) {

@@ -85,6 +85,7 @@ typedef struct trm_program_compute_set {
   uint32_t shared_with; /* the earlier compute set whose vertices and code this one uses
                            (outlining), or TRM_NO_INDEX */
   trm_spread state;     /* bytes of vertex state by tile; none when shared */
+  trm_spread arrays;    /* the same of the vertices' fields that are arrays */
 } trm_program_compute_set;
 
 /* ---- Steps ---------------------------------------------------------------------------------- */

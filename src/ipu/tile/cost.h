@@ -38,6 +38,7 @@ typedef struct trm_vertex_group {
   int64_t count;        /* vertices, over all tiles */
   int64_t cycles;       /* of the slowest tile, in supervisor cycles */
   uint32_t state_bytes; /* of one vertex: fields and edge pointers, which are always live */
+  uint32_t array_bytes; /* of these, fields that are arrays: lists, pointers of vectors of edges */
   uint32_t code_bytes;  /* of the codelet, on each tile that uses it */
 } trm_vertex_group;
 
