@@ -124,9 +124,12 @@ def test_collectives_hand_on_what_they_are_given():
         assert sent.op.name == "sent" and "CPU" in sent.device
         update = variable.assign(hvd.allreduce(sent * 2))
         slices = hvd.allreduce(tf.IndexedSlices(tf.constant([[5.0]]), tf.constant([1])), hvd.Sum)
+        means = [hvd.allreduce(tf.IndexedSlices(tf.constant([value]), tf.constant([1])))
+                 for value in (5, 5.0)]
         session.run(tf.global_variables_initializer())
         np.testing.assert_array_equal(session.run(update), 2 * x)
         assert session.run(slices.indices).tolist() == [1]
+        assert session.run([one.values for one in means]) == [[5], [5.0]]
         assert session.run(hvd.allgather([3, 4])).tolist() == [3, 4]
         assert session.run(hvd.broadcast(7, root_rank=0)) == 7
         with pytest.raises(NotImplementedError, match="Adasum"):

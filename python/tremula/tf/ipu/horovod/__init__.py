@@ -148,7 +148,8 @@ def allreduce(tensor, op=None, prescale_factor=1.0, postscale_factor=1.0):
     if isinstance(tensor, tf.IndexedSlices):
         values = _scaled(allgather(tensor.values), prescale_factor * postscale_factor)
         if op == Average:
-            values = tf.div(values, tf.cast(count, values.dtype))
+            count = tf.cast(count, values.dtype)
+            values = values // count if values.dtype.is_integer else values / count
         return tf.IndexedSlices(values, allgather(tensor.indices), dense_shape=tensor.dense_shape)
     tensor = tf.convert_to_tensor(tensor)
     result = _named("HorovodAllreduce", _scaled(tensor, prescale_factor), tensor, None,
