@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 import sys
 
+import interpreter
 import pytest
 
 PYTHON = pathlib.Path(__file__).resolve().parents[3] / "python"
@@ -40,10 +41,12 @@ def test_first_import_through_tensorflows_name(tmp_path):
 
 
 def test_without_the_plugin_configuring_says_so(tmp_path):
-    out = run("from tensorflow.python import ipu\n"
-              "try: ipu.config.IPUConfig().configure_ipu_system()\n"
-              "except FileNotFoundError as error: print(error)", tmp_path)
-    assert "libtremula" in out and "TREMULA_LIBRARY_DIR" in out
+    done = interpreter.run(
+        ["-c", "from tensorflow.python import ipu\n"
+               "try: ipu.config.IPUConfig().configure_ipu_system()\n"
+               "except FileNotFoundError as error: print(error)"],
+        env=dict(os.environ, PYTHONPATH=str(PYTHON), TREMULA_LIBRARY_DIR=str(tmp_path)))
+    assert "libtremula" in done.stdout and "TREMULA_LIBRARY_DIR" in done.stdout, done.stderr
 
 
 def test_the_pth_file_survives_a_missing_package(tmp_path):
@@ -151,15 +154,14 @@ def test_tests_import_their_helpers_from_beside_them(tmp_path):
         "from tensorflow.python.ipu.tests import some_helper\n"
         "import tensorflow.python.ipu.tests.some_helper as again\n"
         "print(some_helper.NAME, again is some_helper)\n")
-    result = subprocess.run([sys.executable, str(tmp_path / "some_test.py")], capture_output=True,
-                            text=True, env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3"))
+    result = interpreter.run([tmp_path / "some_test.py"],
+                             env=dict(os.environ, PYTHONPATH=str(PYTHON)))
     assert result.stdout.split() == ["tremula.tf.ipu.tests.some_helper", "True"], \
         result.stderr
 
 
 @pytest.mark.parametrize("line", ["from keras import ipu", "import keras.ipu as ipu"])
 def test_tf_keras_shows_the_ipu_that_keras_has(line):
-    import interpreter
     done = interpreter.run(["-c", f"import tensorflow as tf\n{line}\nprint(tf.keras.ipu is ipu)"],
                            env=dict(os.environ, PYTHONPATH=str(PYTHON)))
     assert done.stdout.split() == ["True"], done.stderr

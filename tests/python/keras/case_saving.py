@@ -1,10 +1,9 @@
 """Options, stages, weights and optimizers of models through all that saves and copies models."""
 
-import subprocess
-import sys
 import warnings
 
 import fitting
+import interpreter
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -223,8 +222,7 @@ with ipu.ipu_strategy.IPUStrategy().scope():
     model = keras.models.load_model({save(model, "keras", tmp_path)!r})
 print([one.pipeline_stage for one in model.get_pipeline_stage_assignment()])
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
-                          timeout=300, check=False)
+    done = interpreter.run(["-c", program])
     assert done.stdout == f"{of(model)[1]}\n", done.stdout + done.stderr[-3000:]
 
 
