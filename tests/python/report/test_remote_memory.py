@@ -9,7 +9,7 @@ from tensorflow.python import ipu
 from tensorflow.python.ipu import pipelining_ops
 from tensorflow.python.ipu import test_utils as tu
 
-SIZE = 256
+SIZE = 512  # weights that are large beside the vertices and temporaries of their products
 WEIGHT = 4 * SIZE * SIZE  # bytes
 
 
