@@ -60,6 +60,7 @@ static trm_status add_worked_out(const trm_program *program, const char *what, i
 static int by_use(const void *a, const void *b) {
   const trm_advice *l = a, *r = b;
   if (l->fits != r->fits) return l->fits ? -1 : 1;
+  if (l->fits && l->is_planned != r->is_planned) return l->is_planned ? -1 : 1;
   return (l->saved < r->saved) - (l->saved > r->saved);
 }
 

@@ -102,7 +102,7 @@ static void append_answer(const trm_program *program, trm_text *text) {
   }
 }
 
-/* What is worked out is less sure than a plan. */
+/* What is worked out is a bound: another tile or step may be the fullest then. */
 static const char *outcome(const trm_advice *advice) {
   return advice->is_planned ? "it then fits" : "it may then fit";
 }
@@ -110,8 +110,9 @@ static const char *outcome(const trm_advice *advice) {
 static void append_best(const trm_program *program, const trm_advice_list *list, trm_text *text) {
   if (list->count > 0) {
     const trm_advice *best = &list->items[0];
-    trm_text_format(text, "What would help most: %s, which saves %s bytes%s%s.\n", best->text,
-                    NUMBER(best->saved), best->fits ? "; " : "",
+    trm_text_format(text, "What would help most: %s, which %s %s bytes%s%s.\n", best->text,
+                    best->is_planned ? "saves" : "may save up to", NUMBER(best->saved),
+                    best->fits ? "; " : "",
                     best->fits ? outcome(best) : " and is not enough alone");
   } else if (!program->totals.fits) {
     trm_text_format(text, "Nothing that was tried needs less on the fullest tile.\n");

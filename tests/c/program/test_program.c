@@ -442,7 +442,7 @@ static void test_what_is_worked_out_may_fit(void **state) {
   (void)state;
   const char *text = SCALED_SUM("f16[4096,32768]", "f16[]");
   assert_true(is_advised(text, "What would help most: half the batch (worked out, not planned), "
-                               "which saves 182 370 bytes; it may then fit.\n"));
+                               "which may save up to 182 370 bytes; it may then fit.\n"));
   assert_true(is_advised(text, "half the batch (worked out, not planned); it may then fit\n"));
 }
 
