@@ -221,6 +221,7 @@ static bool is_turned(const trm_tile_request *request, uint32_t k) {
                            : k == 0    ? &dot->lhs_contracting
                                        : &dot->rhs_contracting;
   if (summed == NULL || summed->count != 1 || operand->shape.rank < 2) return false;
+  if (operand->shape.dims[summed->items[0]] == 1) return false; /* one element has no order */
   const bool is_last = summed->items[0] == operand->shape.rank - 1;
   const bool is_weights = operand->is_movable && operand->mapping.kind == TRM_MAPPING_GRID;
   return is_last == (k == 1 && is_weights);

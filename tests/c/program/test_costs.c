@@ -45,6 +45,29 @@ static void test_update_in_place(void **state) {
   trm_program_free(p);
 }
 
+/* The update of weights from one row sums one product an element: the row has no other order. That
+ * from two rows regroups them. */
+static void test_update_from_a_row(void **state) {
+  (void)state;
+  for (int rows = 1; rows <= 2; ++rows) {
+    char text[600];
+    snprintf(text, sizeof text,
+             "HloModule m\nENTRY e { x = f16[%d,4096] parameter(0)  w = f16[4096,32] parameter(1)\n"
+             "y = f16[%d,32] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+             "d = f16[4096,32] dot(x, y), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n"
+             "ROOT n = f16[4096,32] subtract(w, d) }",
+             rows, rows);
+    trm_program *p = make_program(text, "mk2", NULL);
+    bool regroups = false;
+    for (uint32_t s = 0; s < p->num_steps; ++s) {
+      regroups |= strstr(p->steps[s].name, "d/preRegroup") != NULL;
+      regroups |= strstr(p->steps[s].name, "d/Conv_1/actsRearranged") != NULL;
+    }
+    assert_int_equal(regroups, rows == 2);
+    trm_program_free(p);
+  }
+}
+
 static void test_gather(void **state) {
   (void)state;
   trm_program *p = make_program(
@@ -420,6 +443,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_dynamic_slice),
       cmocka_unit_test(test_update_in_place),
+      cmocka_unit_test(test_update_from_a_row),
       cmocka_unit_test(test_gather),
       cmocka_unit_test(test_reduce),
       cmocka_unit_test(test_scatter),
