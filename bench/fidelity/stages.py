@@ -40,22 +40,41 @@ def _unit(name, x, size, filters, norm, stride=1, groups=1, activate=True):
         return tf.nn.relu(x) if activate else x
 
 
-def residual(images, blocks, groups=1, width=1, norm=batch_norm):
-    """ResNet v1.5 and ResNeXt of 224 x 224 images, four channels."""
-    x = tf.placeholder(HALF, [images, 224, 224, 4], "x")
-    y = tf.nn.max_pool2d(_unit("stem", x, 7, 64, norm, 2), 3, 2, "SAME")
-    for stage, count in enumerate(blocks):
-        filters = 64 << stage
-        for block in range(count):
-            stride = 2 if stage and not block else 1
+def stem(x, norm=batch_norm):
+    """The first layers of a ResNet; x [images, 224, 224, 4]."""
+    return tf.nn.max_pool2d(_unit("stem", x, 7, 64, norm, 2), 3, 2, "SAME")
+
+
+def blocks(counts, groups=1, width=1):
+    """The residual blocks of a ResNet v1.5 or ResNeXt: functions of (y, norm)."""
+    def make(stage, block):
+        filters, stride = 64 << stage, 2 if stage and not block else 1
+
+        def run(y, norm=batch_norm):
             with tf.variable_scope(f"stage{stage + 1}_{block + 1}"):
                 skip = y if block else _unit("skip", y, 1, 4 * filters, norm, stride,
                                              activate=False)
                 y = _unit("reduce", y, 1, filters * width, norm)
                 y = _unit("window", y, 3, filters * width, norm, stride, groups)
-                y = tf.nn.relu(_unit("expand", y, 1, 4 * filters, norm, activate=False) + skip)
+                return tf.nn.relu(_unit("expand", y, 1, 4 * filters, norm, activate=False) + skip)
+        return run
+
+    return [make(stage, block) for stage, count in enumerate(counts) for block in range(count)]
+
+
+def classes(y, norm=None):
+    """The mean of each image's channels, and its 1000 logits."""
+    del norm
     y = tf.reduce_mean(y, [1, 2])
-    return [], tf.matmul(y, _weight("classes", [int(y.shape[-1]), 1000])) + _weight("bias", [1000])
+    return tf.matmul(y, _weight("classes", [int(y.shape[-1]), 1000])) + _weight("bias", [1000])
+
+
+def residual(images, counts, groups=1, width=1, norm=batch_norm):
+    """ResNet v1.5 and ResNeXt of 224 x 224 images, four channels."""
+    y = stem(tf.placeholder(HALF, [images, 224, 224, 4], "x"), norm)
+    for block in blocks(counts, groups, width):
+        y = block(y, norm)
+    return [], classes(y)
 
 
 def _dense(name, x, size):

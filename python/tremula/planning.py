@@ -178,8 +178,8 @@ class Plan:
         return int(most)
 
     def explain(self, with_advice=True):
-        """Where memory is fullest, and what would help: the two changes that promise most
-        are planned, the others worked out. `tremula plan` searches longer."""
+        """Where memory is fullest, and what would help: the change that promises most
+        is planned, the others are worked out. `tremula plan` searches longer."""
         block = c_void_p()
         core._call("trm_program_explain", self._handle, with_advice, byref(block))
         return core._take_block(block).decode("utf-8", "replace")
