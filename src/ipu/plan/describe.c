@@ -127,7 +127,8 @@ static void describe_before(describer *d) {
 
 /* Bytes of a vertex's lists of work for its workers. The lists for convolution units have rows of
  * outputs, an entry of three 2-byte numbers each, for each group of kernel positions that the units
- * do at once. Rows are cut if there are fewer than workers. The list of the vertical method has an
+ * do at once. Rows are cut if there are fewer than workers; where the batch is a row, each output
+ * position is one (plan_batch_is_row). The list of the vertical method has an
  * entry of four numbers for each output position and row of the kernel. */
 static uint64_t list_bytes(const describer *d, uint64_t kernels) {
   const plan_problem *p = &d->choice->problem;
@@ -149,10 +150,12 @@ static uint64_t list_bytes(const describer *d, uint64_t kernels) {
     case TRM_METHOD_SLIC: at_once = WINDOW; break;
     case TRM_METHOD_HMAC: break;
   }
-  double rows = (double)at->tile_batch * p->busy[last]; /* rows that meet an input */
-  for (uint32_t i = 0; i < last; ++i) rows *= (double)at->tile_field[i] * p->busy[i];
+  const bool batch_is_row = plan_batch_is_row(p);
+  const uint32_t dims = batch_is_row ? last + 1 : last; /* of which each position has rows */
+  double rows = batch_is_row ? 1 : (double)at->tile_batch * p->busy[last]; /* that meet an input */
+  for (uint32_t i = 0; i < dims; ++i) rows *= (double)at->tile_field[i] * p->busy[i];
   const uint64_t lists = (kernels + at_once - 1) / at_once * workers;
-  const double entries = ceil(rows / (double)workers) * p->busy[last];
+  const double entries = ceil(rows / (double)workers) * (batch_is_row ? 1 : p->busy[last]);
   return lists * POINTER_BYTES + (uint64_t)((double)lists * entries) * ENTRY_BYTES;
 }
 

@@ -225,6 +225,31 @@ static void test_update_of_bar(void **state) {
   trm_target_release(target);
 }
 
+/* Lists of work for rows: without a window in the innermost dimension the batch is a row, so that
+ * its size does not count. */
+static void test_lists_of_bar(void **state) {
+  (void)state;
+  trm_target *target = load("mk2");
+  trm_plan_options options = trm_plan_options_default();
+  options.constraints =
+      "{\"0\": {\"transform\": {\"expandDims\": []}}, \"method\": {\"type\": \"AMP\"}, "
+      "\"inChansPerGroup\": 16}";
+  for (int64_t batch = 16; batch <= 256; batch *= 4) {
+    trm_conv_params p = convolution(TRM_F16, 1, batch, 64, 64, 70, 7, 1);
+    p.dims[0].pad_low = p.dims[0].pad_high = 0;
+    p.dims[1] = (trm_conv_dim){5, 1, 1, 0, 0, 1, 1, false};
+    const trm_linear_plan plan = make_plan(target, &p, &options);
+    check_plan(target, &plan);
+    const uint64_t lists = (7 + plan.partition.kernel[0] - 1) / plan.partition.kernel[0] * 6;
+    const uint64_t rows = (64 + plan.partition.field[0] - 1) / plan.partition.field[0];
+    for (uint32_t i = 0; i < plan.num_phases; ++i) {
+      if (plan.phases[i].step != TRM_STEP_PARTIALS) continue;
+      assert_int_equal(plan.phases[i].list_bytes, lists * (4 + (rows + 5) / 6 * 6));
+    }
+  }
+  trm_target_release(target);
+}
+
 /* The gradient of a kernel that is as wide as its input: each of 200 columns of the result is an
  * output channel. As positions they would meet one column of the input each. */
 static void test_flattened(void **state) {
@@ -326,6 +351,7 @@ int main(void) {
       cmocka_unit_test(test_strided_gradient), cmocka_unit_test(test_rearranged_in_turns),
       cmocka_unit_test(test_update_of_bar),    cmocka_unit_test(test_flattened),
       cmocka_unit_test(test_input_dilation),   cmocka_unit_test(test_senders),
+      cmocka_unit_test(test_lists_of_bar),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
