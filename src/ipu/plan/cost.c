@@ -27,6 +27,7 @@ static void evaluate_stages(const plan_problem *p, int64_t partials, int64_t dep
 }
 
 uint32_t plan_weight_senders(const plan_problem *p, int64_t bytes, const plan_positions *at) {
+  if (p->method != TRM_METHOD_AMP && !p->shape.first_is_weights) return at->split;
   const int64_t grain = (int64_t)p->in_grain * p->out_grain * p->in_bytes;
   return (uint32_t)plan_max(1, plan_min(at->split, plan_ceil_div(bytes, grain)));
 }
@@ -56,7 +57,8 @@ static void evaluate_operands(const plan_problem *p, const plan_channels *c,
   const int64_t plain_inputs = shared_bus ? 0 : out->received_inputs;
   const int64_t bus_inputs = shared_bus ? out->received_inputs : 0;
   int64_t input_messages = c->out_parallel - (own == inputs ? 1 : 0);
-  int64_t weight_messages = (int64_t)plan_weight_senders(p, out->weight_bytes, at) - 1;
+  /* A tile has its own block; of fewer blocks than tiles, some tile has none. */
+  int64_t weight_messages = plan_min(at->split - 1, plan_weight_senders(p, out->weight_bytes, at));
   if (p->shape.num_dims > 0) {
     /* A message brings a word at least: few tiles send a small kernel. Dense layers of one row get
      * worse with this bound; what they lack is not known (docs/fidelity.md). */

@@ -152,7 +152,9 @@ typedef struct plan_cost {
 } plan_cost;
 
 /* The tiles that send a tile its weights, `bytes`. The tiles that need them hold them together, in
- * grains of a block of channels in and out; of few grains most of these tiles have none. */
+ * grains of a block of channels in and out; of few grains most of these tiles have none. Kernels of
+ * convolutions without AMP come from all: with fewer senders, small convolutions are cut over more
+ * tiles than the original's (report/test_compute_set_names.py). */
 uint32_t plan_weight_senders(const plan_problem *problem, int64_t bytes,
                              const plan_positions *positions);
 
