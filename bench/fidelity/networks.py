@@ -12,14 +12,12 @@ import argparse
 import dataclasses
 import json
 import os
-import subprocess
-import sys
 import tempfile
 
 import tensorflow.compat.v1 as tf
 
 import stages
-from tool import find_tremula, replace_between
+from tool import plan, replace_between
 
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "data", "targets",
                        "bow.json"), encoding="utf-8") as _file:
@@ -227,7 +225,7 @@ class Planner:
     def plan(self, network, batch, training, target, proportion, recompute=False):
         """The case of a network: a dict as `tremula plan --json` prints it. `batch` 0: the graph's
         own."""
-        return _plan([self._graph(network), "--feed", "x", "--fetch", "out",
+        return plan([self._graph(network), "--feed", "x", "--fetch", "out",
                       *(["--batch", str(batch)] if batch else []),
                       *(["--training", training] if training else [])],
                      target, proportion, recompute)
@@ -236,7 +234,7 @@ class Planner:
         """The case of a stage's step, or of its forward pass alone, on a Bow."""
         path = os.path.join(self.folder, "stage.hlo.pb")
         stages.write(stage, path, step)
-        return _plan([path], "bow", proportion, False)
+        return plan([path], "bow", proportion, False)
 
     def _graph(self, network):
         path = os.path.join(self.folder, f"{network.__name__}.pb")
@@ -246,19 +244,6 @@ class Planner:
             with open(path, "wb") as file:
                 file.write(graph.as_graph_def().SerializeToString())
         return path
-
-
-def _plan(model, target, proportion, recompute):
-    options = json.dumps({"partialsType": "half", "availableMemoryProportion": str(proportion)})
-    command = [find_tremula(), "plan", *model, "--json", "--target", target,
-               "--option", f"convolution_options={options}",
-               "--option", f"matmul_options={options}", "--option", "compile_ipu_code=true",
-               "--option", f"recompute={'true' if recompute else 'false'}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False,
-                          env={"TREMULA_PYTHON": sys.executable, **os.environ})
-    if done.returncode not in (0, 3):
-        sys.exit(f"{' '.join(command)}: {done.stderr}")
-    return json.loads(done.stdout)["cases"][0]
 
 
 def _on_chip(case):

@@ -9,13 +9,12 @@ the source of the two rows; no formula is fitted to them.
 
 import argparse
 import glob
-import json
 import os
 import subprocess
 import sys
 import tempfile
 
-from tool import find_tremula, replace_between
+from tool import plan, replace_between
 
 MARKS = "<!-- pipelines: begin -->\n", "<!-- pipelines: end -->"
 STAGES, MINI_BATCHES = 8, 16
@@ -91,19 +90,6 @@ def lower(images, folder):
     return max(modules, key=os.path.getsize)  # the others are initialisers
 
 
-def plan(path, proportion, code):
-    """The case of a module: a dict as `tremula plan --json` prints it."""
-    options = json.dumps({"partialsType": "half", "availableMemoryProportion": str(proportion)})
-    command = [find_tremula(), "plan", path, "--json", "--target", "mk2",
-               "--option", f"convolution_options={options}",
-               "--option", f"matmul_options={options}", "--option", "recompute=true",
-               "--option", f"compile_ipu_code={'true' if code else 'false'}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode not in (0, 3):
-        sys.exit(f"{' '.join(command)}: {done.stderr}")
-    return json.loads(done.stdout)["cases"][0]
-
-
 def table():
     """The table as text."""
     lines = ["| images, memory proportion | known | fullest tile without code | with code | fits |",
@@ -111,7 +97,8 @@ def table():
     with tempfile.TemporaryDirectory() as folder:
         for images, proportion in FITS:
             path = lower(images, folder)
-            cases = [plan(path, proportion, code) for code in (False, True)]
+            cases = [plan([path], "mk2", proportion, recompute=True, code=code)
+                     for code in (False, True)]
             shares = [100 * case["memory"]["worst_tile_bytes"] / case["memory"]["bytes_per_tile"]
                       for case in cases]
             close = ", within the model's error" if cases[1]["is_close"] else ""

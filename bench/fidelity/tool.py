@@ -1,7 +1,10 @@
-"""Shared by the scripts of this folder: the tool `tremula`, and the tables in documents."""
+"""Shared by the scripts of this folder: the tool `tremula`, its plans of networks, and the tables
+in documents."""
 
+import json
 import os
 import shutil
+import subprocess
 import sys
 
 
@@ -14,6 +17,22 @@ def find_tremula():
         if os.path.exists(path):
             return path
     return shutil.which("tremula") or sys.exit("there is no tremula: build it (make demo)")
+
+
+def plan(model, target, proportion, recompute, code=True):
+    """The case of a network: a dict as `tremula plan --json` prints it. model: the arguments that
+    name it. Partial sums are halves; `code`: whether compiled code counts."""
+    options = json.dumps({"partialsType": "half", "availableMemoryProportion": str(proportion)})
+    command = [find_tremula(), "plan", *model, "--json", "--target", target,
+               "--option", f"convolution_options={options}",
+               "--option", f"matmul_options={options}",
+               "--option", f"compile_ipu_code={'true' if code else 'false'}",
+               "--option", f"recompute={'true' if recompute else 'false'}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False,
+                          env={"TREMULA_PYTHON": sys.executable, **os.environ})
+    if done.returncode not in (0, 3):
+        sys.exit(f"{' '.join(command)}: {done.stderr}")
+    return json.loads(done.stdout)["cases"][0]
 
 
 def replace_between(path, marks, text):

@@ -128,8 +128,8 @@ static void describe_before(describer *d) {
 /* Bytes of a vertex's lists of work for its workers. The lists for convolution units have rows of
  * outputs, an entry of three 2-byte numbers each, for each group of kernel positions that the units
  * do at once. Rows are cut if there are fewer than workers; where the batch is a row, each output
- * position is one (plan_batch_is_row). The list of the vertical method has an
- * entry of four numbers for each output position and row of the kernel. */
+ * position is one (plan_batch_is_row). The list of the vertical method has an entry of four numbers
+ * for each output position and row of the kernel. */
 static uint64_t list_bytes(const describer *d, uint64_t kernels) {
   const plan_problem *p = &d->choice->problem;
   const plan_positions *at = &d->choice->positions;

@@ -1,6 +1,6 @@
 /* Owns: what would help a program that does not fit, in brief. What each change may save is worked
- * out from the plan of the program as it is. The one that promises most is planned: all takes less
- * than two plans. */
+ * out from the plan of the program as it is. The one that promises most is planned (docs/plan.md
+ * says what that costs). */
 #include "ipu/program/advice.h"
 
 #include <stdio.h>

@@ -19,7 +19,7 @@ typedef struct trm_advice {
 typedef VECTOR(trm_advice) trm_advice_list;
 
 /* Appends the changes that help, the most effective first. Only the one that promises most is
- * planned, so this costs at most two plans; the rest is worked out. Free the list with VECTOR_FREE,
+ * planned, which may be over several IPUs; the rest is worked out. Free the list with VECTOR_FREE,
  * also after a failure. */
 trm_status trm_program_find_advice(const trm_program *program, trm_advice_list *list,
                                    trm_error *error);
