@@ -36,19 +36,16 @@ static uint32_t code_bytes(trm_plan_step step, trm_plan_method method) {
 
 enum { MOST_STATE = 400000, MOST_SINGLE_EDGES = 3 };
 
-/* The arrays among a vertex's fields: lists of work, and the pointers of the edges of a convolution
- * and of a sum of many blocks. The other edges are fields of the vertex. */
-static uint32_t array_bytes(const trm_plan_phase *step, uint64_t edges) {
-  const bool has_arrays = step->step == TRM_STEP_PARTIALS || edges > MOST_SINGLE_EDGES;
-  const uint64_t bytes = step->list_bytes + (has_arrays ? 4 * edges : 0);
-  return (uint32_t)(bytes > MOST_STATE ? MOST_STATE : bytes);
-}
-
-/* A vertex is a struct of a pointer an edge and some fields, and lists of work. */
-static uint32_t vertex_bytes(const trm_plan_phase *step, uint64_t edges) {
-  const uint64_t fields = step->step == TRM_STEP_PARTIALS ? 40 : 8;
-  const uint64_t bytes = fields + step->list_bytes + 4 * edges;
-  return (uint32_t)(bytes > MOST_STATE ? MOST_STATE : bytes);
+/* A vertex is a struct of some fields and a pointer an edge, and lists of work. Arrays are the
+ * lists, and the pointers of a convolution and of a sum of many blocks. */
+static void set_vertex_bytes(const trm_plan_phase *step, uint64_t edges, trm_vertex_group *group) {
+  const bool is_convolution = step->step == TRM_STEP_PARTIALS;
+  const uint64_t fields = is_convolution ? 40 : 8, pointers = 4 * edges;
+  const bool has_array = is_convolution || edges > MOST_SINGLE_EDGES;
+  const uint64_t arrays = step->list_bytes + (has_array ? pointers : 0);
+  const uint64_t all = fields + step->list_bytes + pointers;
+  group->array_bytes = (uint32_t)trm_least(MOST_STATE, (int64_t)arrays);
+  group->state_bytes = (uint32_t)trm_least(MOST_STATE, (int64_t)all);
 }
 
 static trm_mapping convert_mapping(const trm_tile_request *request, const trm_plan_mapping *from,
@@ -179,11 +176,10 @@ static trm_status add_step(const trm_tile_request *request, trm_tile_cost *cost,
                      : trm_arena_string(cost->arena, step->vertex, strlen(step->vertex)),
       .count = (int64_t)step->vertices,
       .cycles = cycles,
-      .state_bytes = vertex_bytes(step, edges),
-      .array_bytes = array_bytes(step, edges),
       .code_bytes = code_bytes(step->step, plan->method),
   };
   CHECK_MEMORY(phase.groups[0].codelet, "a cost");
+  set_vertex_bytes(step, edges, &phase.groups[0]);
   return trm_tile_cost_add(cost, &phase, error);
 }
 

@@ -12,6 +12,13 @@
 #include "ipu/program/expansions.h"
 #include "ipu/target/target.h"
 
+/* Makes an array of zeros in `arena`. */
+#define MAKE(array, type, count)             \
+  do {                                       \
+    (array) = ARENA_NEW(arena, type, count); \
+    CHECK_MEMORY(array, "memory by tile");   \
+  } while (0)
+
 typedef struct sweep {
   trm_program *program;
   const trm_tile_classes *classes;
@@ -31,9 +38,9 @@ typedef struct sweep {
 static trm_status sort_by(const trm_program *program, bool by_end, uint32_t **out_sorted,
                           uint32_t *out_count, trm_arena *arena, trm_error *error) {
   const size_t times = (size_t)program->num_steps + 2;
-  uint32_t *start = ARENA_NEW(arena, uint32_t, times + 1);
-  uint32_t *sorted = ARENA_NEW(arena, uint32_t, (size_t)program->num_variables + 1);
-  if (start == NULL || sorted == NULL) FAIL_NO_MEMORY("liveness");
+  uint32_t *start, *sorted;
+  MAKE(start, uint32_t, times + 1);
+  MAKE(sorted, uint32_t, (size_t)program->num_variables + 1);
   uint32_t count = 0;
   for (int fill = 0; fill < 2; ++fill) {
     for (uint32_t v = 0; v < program->num_variables; ++v) {
@@ -131,13 +138,13 @@ static trm_status note_categories(sweep *s, trm_arena *arena, trm_error *error) 
   trm_program *program = s->program;
   const uint32_t all = s->num_classes;
   int64_t *live[TRM_NUM_MEMORY_CATEGORIES] = {NULL};
-  /* Classes by peak step. */
-  uint32_t *first = ARENA_NEW(arena, uint32_t, (size_t)program->num_steps + 1);
-  uint32_t *next = ARENA_NEW(arena, uint32_t, (size_t)all + 1);
-  /* By step: the first one from there on that is a tile's peak step. */
-  uint32_t *peak_from = ARENA_NEW(arena, uint32_t, (size_t)program->num_steps + 1);
-  if (first == NULL || next == NULL || peak_from == NULL) FAIL_NO_MEMORY("liveness");
-  memset(first, 0xff, ((size_t)program->num_steps + 1) * sizeof *first);
+  const size_t steps = (size_t)program->num_steps + 1;
+  uint32_t *first, *next; /* classes by peak step */
+  uint32_t *peak_from;    /* by step: the first one from there on that is a tile's peak step */
+  MAKE(first, uint32_t, steps);
+  MAKE(next, uint32_t, (size_t)all + 1);
+  MAKE(peak_from, uint32_t, steps);
+  memset(first, 0xff, steps * sizeof *first);
   for (uint32_t k = 0; k < all; ++k) {
     next[k] = first[s->peak_step[k]];
     first[s->peak_step[k]] = k;
@@ -156,10 +163,7 @@ static trm_status note_categories(sweep *s, trm_arena *arena, trm_error *error) 
     }
     while (begun < s->count && program->variables[s->begins[begun]].live.begin <= step) {
       const trm_program_variable *v = &program->variables[s->begins[begun++]];
-      if (live[v->category] == NULL) {
-        live[v->category] = ARENA_NEW(arena, int64_t, all);
-        CHECK_MEMORY(live[v->category], "liveness");
-      }
+      if (live[v->category] == NULL) MAKE(live[v->category], int64_t, all);
       add_variable(s, v, 1, TRM_BYTES_ALIGNMENT, live[v->category]);
     }
     for (uint32_t k = first[step]; k != UINT32_MAX; k = next[k]) {
@@ -177,21 +181,14 @@ static trm_status allocate_memory(trm_program *program, size_t all, trm_error *e
   trm_program_memory *memory = &program->memory;
   trm_arena *arena = &program->arena;
   memory->num_tiles = (uint32_t)all;
-  memory->always_live = ARENA_NEW(arena, int64_t, all);
-  memory->not_always_live = ARENA_NEW(arena, int64_t, all);
-  memory->gaps = ARENA_NEW(arena, int64_t, all);
-  memory->interleaved = ARENA_NEW(arena, int64_t, all);
-  memory->overflowed = ARENA_NEW(arena, int64_t, all);
-  memory->peak_step = ARENA_NEW(arena, uint32_t, all);
-  memory->is_always_live = ARENA_NEW(arena, bool, TRM_NUM_MEMORY_CATEGORIES);
-  bool good = memory->always_live != NULL && memory->not_always_live != NULL &&
-              memory->gaps != NULL && memory->interleaved != NULL && memory->overflowed != NULL &&
-              memory->peak_step != NULL && memory->is_always_live != NULL;
-  for (int c = 0; c < TRM_NUM_MEMORY_CATEGORIES && good; ++c) {
-    memory->by_category[c] = ARENA_NEW(arena, int64_t, all);
-    good = memory->by_category[c] != NULL;
-  }
-  if (!good) FAIL_NO_MEMORY("memory by tile");
+  MAKE(memory->always_live, int64_t, all);
+  MAKE(memory->not_always_live, int64_t, all);
+  MAKE(memory->gaps, int64_t, all);
+  MAKE(memory->interleaved, int64_t, all);
+  MAKE(memory->overflowed, int64_t, all);
+  MAKE(memory->peak_step, uint32_t, all);
+  MAKE(memory->is_always_live, bool, TRM_NUM_MEMORY_CATEGORIES);
+  for (int c = 0; c < TRM_NUM_MEMORY_CATEGORIES; ++c) MAKE(memory->by_category[c], int64_t, all);
   static const bool always[] = {
 #define TRM_MEMORY_CATEGORY(id, name, always_live, help) always_live,
 #include "tremula/memory_category.def"
@@ -282,23 +279,16 @@ static void settle_variables(trm_program *program) {
 
 static trm_status begin_sweeps(sweep *s, trm_arena *arena, trm_error *error) {
   const size_t classes = s->num_classes, ipus = s->program->num_ipus;
-  s->live = ARENA_NEW(arena, int64_t, classes);
-  s->always = ARENA_NEW(arena, int64_t, classes);
-  s->peak = ARENA_NEW(arena, int64_t, classes);
-  s->peak_step = ARENA_NEW(arena, uint32_t, classes);
-  s->not_always_live = ARENA_NEW(arena, int64_t, classes);
-  s->worst = ARENA_NEW(arena, int64_t, ipus);
-  s->total = ARENA_NEW(arena, int64_t, ipus);
-  s->worst_tile = ARENA_NEW(arena, uint32_t, ipus);
-  s->changed = ARENA_NEW(arena, bool, ipus);
-  bool good = s->live != NULL && s->always != NULL && s->peak != NULL && s->peak_step != NULL &&
-              s->not_always_live != NULL && s->worst != NULL && s->total != NULL &&
-              s->worst_tile != NULL && s->changed != NULL;
-  for (int c = 0; c < TRM_NUM_MEMORY_CATEGORIES; ++c) {
-    s->by_category[c] = ARENA_NEW(arena, int64_t, classes);
-    good = good && s->by_category[c] != NULL;
-  }
-  if (!good) FAIL_NO_MEMORY("memory by tile");
+  MAKE(s->live, int64_t, classes);
+  MAKE(s->always, int64_t, classes);
+  MAKE(s->peak, int64_t, classes);
+  MAKE(s->peak_step, uint32_t, classes);
+  MAKE(s->not_always_live, int64_t, classes);
+  MAKE(s->worst, int64_t, ipus);
+  MAKE(s->total, int64_t, ipus);
+  MAKE(s->worst_tile, uint32_t, ipus);
+  MAKE(s->changed, bool, ipus);
+  for (int c = 0; c < TRM_NUM_MEMORY_CATEGORIES; ++c) MAKE(s->by_category[c], int64_t, classes);
   TRY(sort_by(s->program, false, &s->begins, &s->count, arena, error));
   return sort_by(s->program, true, &s->ends, &s->count, arena, error);
 }
@@ -341,9 +331,9 @@ static trm_status measure(trm_program *program, trm_expansions *expansions, trm_
              .num_classes = classes.first[program->num_ipus],
              .expansions = expansions};
   expansions->classes = &classes;
-  expansions->by_tile = ARENA_NEW(arena, int64_t, program->tiles_per_ipu);
-  int64_t *with_gaps = ARENA_NEW(arena, int64_t, all);
-  if (expansions->by_tile == NULL || with_gaps == NULL) FAIL_NO_MEMORY("memory by tile");
+  MAKE(expansions->by_tile, int64_t, program->tiles_per_ipu);
+  int64_t *with_gaps;
+  MAKE(with_gaps, int64_t, all);
   TRY(begin_sweeps(&s, arena, error));
   add_always(&s);
   int64_t max_total;
