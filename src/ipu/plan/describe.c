@@ -1,4 +1,4 @@
-/* Owns: describing a plan: its phases, the mapping of its operands, its text. */
+/* Owns: describing a plan: its phases, the mapping of its operands. */
 #include <math.h>
 #include <string.h>
 
@@ -430,44 +430,4 @@ void plan_describe(const plan_choice *choice, const trm_conv_params *canonical,
     plan->phases[i].temp_bytes_total = plan->phases[i].temp_bytes * plan->phases[i].tiles;
   }
   describe_mappings(&d);
-}
-
-void trm_linear_plan_print(const trm_linear_plan *plan, trm_text *text) {
-  const trm_plan_partition *p = &plan->partition;
-  trm_text_format(text, "%s", trm_plan_method_name(plan->method));
-  if (plan->conv_units > 0) trm_text_format(text, ", %u units", plan->conv_units);
-  trm_text_format(text, ", groups of %ux%ux%u", plan->conv_groups_per_group,
-                  plan->in_channels_per_group, plan->out_channels_per_group);
-  if (plan->transform.swap_operands) trm_text_format(text, ", operands swapped");
-  for (uint32_t d = 0; d < TRM_PLAN_MAX_DIMS; ++d) {
-    if ((plan->transform.expand_dims >> d & 1) != 0) trm_text_format(text, ", dim %u expanded", d);
-    if ((plan->transform.flatten_dims >> d & 1) != 0)
-      trm_text_format(text, ", dim %u flattened", d);
-  }
-  if (plan->transform.combine_groups > 1) {
-    trm_text_format(text, ", %u groups combined", plan->transform.combine_groups);
-  }
-  if (plan->broadcast_input_before_loop) trm_text_format(text, ", input broadcast before the loop");
-  trm_text_format(text, "\n  split: groups %u, batch %u, field", p->groups, p->batch);
-  for (uint32_t d = 0; d < TRM_PLAN_MAX_DIMS; ++d) {
-    trm_text_format(text, "%c%u", d == 0 ? ' ' : 'x', p->field[d]);
-  }
-  trm_text_format(text, ", out %u (serial %u), in %u (serial %u), kernel", p->out_channels,
-                  p->out_channels_serial, p->in_channels, p->in_channels_serial);
-  for (uint32_t d = 0; d < TRM_PLAN_MAX_DIMS; ++d) {
-    trm_text_format(text, "%c%u", d == 0 ? ' ' : 'x', p->kernel[d]);
-  }
-  trm_text_format(text, "; %u tiles\n", plan->tiles_used);
-  trm_text_format(text, "  %llu cycles, %llu temporary bytes (allowed %llu, fit: %s)\n",
-                  (unsigned long long)plan->cycles, (unsigned long long)plan->temp_bytes,
-                  (unsigned long long)plan->bytes_allowed, trm_plan_fit_name(plan->fit));
-  for (uint32_t i = 0; i < plan->num_phases; ++i) {
-    const trm_plan_phase *phase = &plan->phases[i];
-    trm_text_format(text, "  %-14s x%-4llu sync %6llu exchange %8llu compute %8llu  %s\n",
-                    trm_plan_step_name(phase->step), (unsigned long long)phase->times,
-                    (unsigned long long)phase->sync_cycles,
-                    (unsigned long long)phase->exchange_cycles,
-                    (unsigned long long)phase->compute_cycles,
-                    phase->vertex == NULL ? "copies" : phase->vertex);
-  }
 }

@@ -227,7 +227,4 @@ trm_status trm_linear_plan_make(const trm_target *target, const trm_conv_params 
                                 const trm_plan_options *options, trm_plan_cache *cache,
                                 trm_linear_plan *out_plan, trm_error *error);
 
-/* Prints the plan as text, with a line for each phase. Equal plans give equal texts. */
-void trm_linear_plan_print(const trm_linear_plan *plan, trm_text *text);
-
 #endif /* TREMULA_IPU_PLAN_PLAN_H_ */

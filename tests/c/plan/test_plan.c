@@ -389,23 +389,6 @@ static void test_out_of_memory(void **state) {
   trm_target_release(target);
 }
 
-static void test_print(void **state) {
-  (void)state;
-  trm_target *target = load("mk2");
-  const trm_conv_params p = convolution(TRM_F16, 32, 4, 4, 4, 56, 3, 1);
-  const trm_plan_options options = trm_plan_options_default();
-  const trm_linear_plan plan = make_plan(target, &p, &options);
-  trm_text one = {0}, two = {0};
-  trm_linear_plan_print(&plan, &one);
-  trm_linear_plan_print(&plan, &two);
-  assert_string_equal(one.data, two.data);
-  assert_non_null(strstr(one.data, trm_plan_method_name(plan.method)));
-  assert_non_null(strstr(one.data, "Convolve"));
-  trm_text_free(&one);
-  trm_text_free(&two);
-  trm_target_release(target);
-}
-
 /* ---- Of HLO ---------------------------------------------------------------------------------- */
 
 static trm_conv_params params_of(const char *text, trm_module **out_module) {
@@ -462,8 +445,7 @@ int main(void) {
       cmocka_unit_test(test_extreme),       cmocka_unit_test(test_options_matter),
       cmocka_unit_test(test_option_text),   cmocka_unit_test(test_constraints),
       cmocka_unit_test(test_refused),       cmocka_unit_test(test_cache),
-      cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_print),
-      cmocka_unit_test(test_instructions),
+      cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_instructions),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
