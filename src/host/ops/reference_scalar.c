@@ -357,10 +357,12 @@ static double limit_half(const trm_scalar_op *op, const trm_value *operands, dou
     if (trm_dtype_kind(op->from) == TRM_KIND_FLOAT && !isfinite(operands[k].f)) return infinity;
   }
   switch (op->opcode) {
-    case TRM_OP_DIVIDE:
     case TRM_OP_LOG:
     case TRM_OP_LOG_PLUS_ONE:
     case TRM_OP_RSQRT: return NAN;
+    case TRM_OP_DIVIDE:
+      if (operands[1].f == 0) return NAN;
+      break;
     case TRM_OP_POWER:
       if (operands[0].f == 0) return NAN;
       break;

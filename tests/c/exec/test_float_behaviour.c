@@ -183,6 +183,14 @@ static void test_poles_of_halves(void **state) {
                 (float[8]){0.5f, NAN, NAN, 0, 0.25f, NAN, 2, 1});
   expect_halves("y = f16[8] multiply(x, x)  ROOT r = f16[8] log(y)", x,
                 (float[8]){1.38671875f, NAN, NAN, INFINITY, 2.7734375f, NAN, -1.38671875f, 0});
+  /* A quotient that is too large is no pole, also where it is a constant. */
+  const float small[8] = {0x1p-24f, -0x1p-24f, 0x1p-16f, 1, 2, 4, 8, 16}, many = 65504;
+  expect_halves("c = f16[] constant(1)  b = f16[8] broadcast(c), dimensions={}\n"
+                "  ROOT r = f16[8] divide(b, x)",
+                small, (float[8]){many, -many, many, 1, 0.5f, 0.25f, 0.125f, 0.0625f});
+  expect_halves("c = f16[] constant(1)  d = f16[] constant(6e-08)  q = f16[] divide(c, d)\n"
+                "  ROOT r = f16[8] broadcast(q), dimensions={}",
+                small, (float[8]){many, many, many, many, many, many, many, many});
 }
 
 static void test_sums_of_halves_that_overflow(void **state) {
