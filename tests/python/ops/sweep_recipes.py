@@ -292,6 +292,22 @@ for _name in ("StandardNormalV2", "TruncatedNormal", "Uniform", "UniformFullInt"
 ANSWERS = {("Round", "int32"): lambda inputs: [inputs["x"]],
            ("RealDiv", "int32"): lambda inputs: [inputs["x"] // inputs["y"]]}
 
+# What stock TensorFlow does not compute at all, and why.
+UNANSWERED = dict.fromkeys([("Svd", "float16"), ("XlaSvd", "float16")],
+                           "XLA's steps overflow, and its result is no number")
+
+
+def _largest_positive(results):
+    """Eigenvectors, the columns of result 1, with the sign that makes the largest number positive:
+    any sign is right, and TensorFlow and XLA have others on another CPU."""
+    values, vectors = results
+    largest = np.take_along_axis(vectors, np.abs(vectors).argmax(-2)[..., None, :], -2)
+    return [values, vectors * np.sign(largest)]
+
+
+# Of several right results one, from any.
+ONE_OF_SEVERAL = dict.fromkeys(["SelfAdjointEigV2", "XlaSelfAdjointEig"], _largest_positive)
+
 
 def by_name(argument, shape, fixed_type):
     """An input that no recipe names: T(...) or an array. `fixed_type` is the type of an input that
