@@ -63,6 +63,26 @@ def test_keras(tool):
     assert answers["IPUs"].startswith("1, which it fits")
 
 
+RECURRENT = """import numpy as np
+import tensorflow as tf
+
+model = tf.keras.Sequential([tf.keras.layers.Input((12, 4)), tf.keras.layers.%s(8)])
+model.compile("sgd", "mse")
+data = tf.data.Dataset.from_tensors((np.zeros([12, 4], "float32"), np.zeros([8], "float32")))
+model.fit(data.repeat(16).batch(8, drop_remainder=True))
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("layer", ["LSTM", "GRU"])
+def test_recurrent_layers_become_programs(tool, layer):
+    """Keras 2 asks in its own way whether a loop is for XLA and has a known end."""
+    tool.write("train.py", RECURRENT % layer)
+    found, answers = findings(tool, "train.py", code=0)
+    assert found == set()
+    assert answers["size"].startswith("the step of train.py:7 needs ")
+
+
 # ---- Sessions ----
 
 SESSION = """import numpy as np
@@ -286,6 +306,25 @@ assert batch["logits"].shape == (16, 2)
 raise ValueError("the end")
 """
 
+# A dataset with a state, which a one-shot iterator cannot take.
+RANDOM_DATA = """import tensorflow.compat.v1 as tf
+tf.disable_v2_behavior()
+
+
+def input_fn():
+    return tf.data.Dataset.from_tensor_slices(tf.random.uniform([64, 4])).batch(16, True)
+
+
+def model_fn(features, labels, mode):
+    loss = tf.reduce_mean(tf.layers.dense(features, 2))
+    return tf.estimator.EstimatorSpec(
+        mode, loss=loss, train_op=tf.train.AdamOptimizer().minimize(loss))
+
+
+tf.estimator.Estimator(model_fn).train(input_fn, steps=4)
+raise ValueError("the end")
+"""
+
 # Two programs, of which the step that is fed twice trains nothing.
 TWO_PROGRAMS = """import numpy as np
 import tensorflow.compat.v1 as tf
@@ -342,9 +381,9 @@ raise ValueError("the end")
 """
 
 
-@pytest.mark.parametrize("program", [ESTIMATOR, OUTFEED, TWO_PROGRAMS],
-                         ids=["estimator", "outfeed", "two programs"])
-def test_programs_for_ipus_reach_their_end(tool, program):
+@pytest.mark.parametrize("program", [ESTIMATOR, RANDOM_DATA, OUTFEED, TWO_PROGRAMS],
+                         ids=["estimator", "random data", "outfeed", "two programs"])
+def test_programs_reach_their_end(tool, program):
     """Zeros, as many as the program would give: a script that counts them does not fail."""
     tool.write("train.py", program)
     found, _ = findings(tool, "train.py")

@@ -457,7 +457,7 @@ def _inputs(given):
     """(features, labels) of what an input_fn returns."""
     import tensorflow as tf
     if isinstance(given, tf.data.Dataset):
-        given = tf.compat.v1.data.make_one_shot_iterator(given).get_next()
+        given = tf.compat.v1.data.make_initializable_iterator(given).get_next()
     return given if isinstance(given, tuple) and len(given) == 2 else (given, None)
 
 

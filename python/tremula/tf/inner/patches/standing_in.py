@@ -1,5 +1,8 @@
 """A program that is traced and not run (tremula.check.running): what would compute or write."""
 
+import contextlib
+import importlib
+
 from tremula.tf.inner.patches.wrapping import wrap
 
 
@@ -155,8 +158,12 @@ def wrap_loading(make):
 def build_for_programs():
     """Makes graphs keep, of loops that have gradients, lists of a fixed size, as those in a program
     do: other lists cannot be lowered."""
-    from tensorflow.python.ops import control_flow_util
-    wrap(control_flow_util, "GraphOrParentsInXlaContext", lambda _: lambda graph: True)
+    import tensorflow as tf
+    package = tf.keras.Model.__module__.partition(".")[0]  # Keras 2 asks a function of its own
+    for name in ("tensorflow.python.ops", "tensorflow.python.keras.utils", f"{package}.src.utils"):
+        with contextlib.suppress(ImportError):
+            wrap(importlib.import_module(f"{name}.control_flow_util"),
+                 "GraphOrParentsInXlaContext", lambda _: lambda graph: True)
 
 
 def wrap_models(names, make):
