@@ -145,6 +145,40 @@ class File:
 
     # ---- What names mean ----
 
+    def attribute(self, node, deep=4):
+        """What self.x, cls.x or Class.x is bound to, where the class or one of its bases in the
+        file binds it only once; None where it does not tell."""
+        if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+            return None
+        owner = self.value(node.value)
+        if node.value.id in ("self", "cls"):
+            owner = next((one for one in parents(node) if isinstance(one, ast.ClassDef)), None)
+        while isinstance(owner, ast.ClassDef) and deep:
+            found = [*owner.own.bound.get(node.attr, ()), *(
+                one.value for one in ast.walk(owner) if isinstance(one, ast.Assign)
+                for target in one.targets if isinstance(target, ast.Attribute)
+                and target.attr == node.attr and is_of_self(target))]
+            if found:
+                return found[0] if len(found) == 1 else None
+            bases = [self.value(one) for one in owner.bases]
+            bases = [one for one in bases if isinstance(one, ast.ClassDef)]
+            owner, deep = bases[0] if len(bases) == 1 else None, deep - 1
+        return None
+
+    def expanded(self, call):
+        """The call that a call of a partial() makes; other calls are themselves."""
+        partial = self.value(call.func) if isinstance(call.func, ast.Name) else None
+        if not isinstance(partial, ast.Call) or not partial.args \
+                or self.called(partial) != "functools.partial":
+            return call
+        given = {one.arg for one in call.keywords}
+        made = ast.Call(partial.args[0], [*partial.args[1:], *call.args], [
+            *(one for one in partial.keywords if one.arg is None or one.arg not in given),
+            *call.keywords])
+        made = ast.copy_location(made, call)
+        made.scope, made.parent = call.scope, call.parent
+        return made
+
     def value(self, node, deep=_DEEP):
         """What a name stands for, where it is bound only once; other expressions are themselves.
         None for parameters, several assignments, and names of elsewhere."""
@@ -235,14 +269,61 @@ def _item(call, number):
 # ---- Small questions about nodes ----
 
 def argument(call, name, position=None):
-    """The argument of a call that has a name, or stands at a position; None without it."""
+    """The argument of a call that has a name, also in **options that the file writes out, or
+    stands at a position; None without it."""
     for one in call.keywords:
-        if one.arg == name:
-            return one.value
+        given = {one.arg: one.value} if one.arg else unpacked(one.value) or {}
+        if name in given:
+            return given[name]
     if position is not None and position < len(call.args) \
             and not any(isinstance(one, ast.Starred) for one in call.args[:position + 1]):
         return call.args[position]
     return None
+
+
+def is_of_self(node):
+    """Whether an expression is an attribute of self or cls."""
+    return isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+
+
+def unpacked(node):
+    """{name: value} of a dictionary that is written out, by itself or by a name that nothing else
+    changes; None where the file does not tell all of it."""
+    if isinstance(node, ast.Name):
+        scope = node.scope.find(node.id)
+        bound = scope.bound[node.id] if scope is not None else []
+        if len(bound) != 1 or not isinstance(bound[0], (ast.Dict, ast.Call)):
+            return None
+        found = unpacked(bound[0])
+        return None if found is None else _with_items(found, scope, node.id)
+    if isinstance(node, ast.Dict):
+        keys = [constant(key) for key in node.keys]
+        return dict(zip(keys, node.values)) if all(isinstance(key, str) for key in keys) else None
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict" \
+            and node.scope.find("dict") is None and not node.args \
+            and all(one.arg for one in node.keywords):
+        return {one.arg: one.value for one in node.keywords}
+    return None
+
+
+def _with_items(found, scope, name):
+    """A dictionary with what name["key"] = value gives it; None if other code may change it."""
+    found = dict(found)
+    for one in ast.walk(scope.node):
+        if not isinstance(one, ast.Name) or one.id != name or one.scope.find(name) is not scope \
+                or not isinstance(one.ctx, ast.Load) or isinstance(one.parent, ast.keyword) \
+                and one.parent.arg is None:
+            continue
+        item = one.parent
+        if not isinstance(item, ast.Subscript) or item.value is not one:
+            return None
+        if isinstance(item.ctx, ast.Load):
+            continue
+        key = constant(item.slice)
+        if not isinstance(key, str) or not isinstance(item.parent, ast.Assign):
+            return None
+        found[key] = item.parent.value
+    return found
 
 
 def type_name(file, node):
@@ -254,15 +335,15 @@ def type_name(file, node):
     name = file.resolve(node)
     if name and name.startswith(("tf.", "np.", "tf.dtypes.")):
         return name.split(".")[-1]
-    value = file.value(node) if isinstance(node, ast.Name) else None
-    if value is not None and value is not node and not isinstance(value, str):
+    value = file.value(node) if isinstance(node, ast.Name) else file.attribute(node)
+    if isinstance(value, ast.AST) and value is not node:
         return type_name(file, value)
     return None
 
 
 def is_open_ended(call):
     """Whether *args or **kwargs may give arguments that the call does not show."""
-    return any(one.arg is None for one in call.keywords) or any(
+    return any(one.arg is None and unpacked(one.value) is None for one in call.keywords) or any(
         isinstance(one, ast.Starred) for one in call.args)
 
 
@@ -295,11 +376,20 @@ def loop_around(node):
     return None
 
 
-def is_rare(node):
-    """Whether an `if` in the nearest loop decides on a node."""
+def is_rare(node, step=None):
+    """Whether an `if` in the nearest loop decides on a node, other than one that asks whether there
+    is enough for a step, and decides on the step too."""
     for one in parents(node):
-        if isinstance(one, (ast.If, ast.IfExp)):
+        if isinstance(one, (ast.If, ast.IfExp)) and not (
+                _asks_for_enough(one.test) and step is not None and one in parents(step)):
             return True
         if isinstance(one, (ast.For, ast.While)):
             return False
     return False
+
+
+def _asks_for_enough(test):
+    """Whether a condition is like len(buffer) >= SIZE."""
+    return isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Gt, ast.GtE)) \
+        and isinstance(test.left, ast.Call) and isinstance(test.left.func, ast.Name) \
+        and test.left.func.id == "len"

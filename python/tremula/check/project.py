@@ -27,6 +27,7 @@ _SESSIONS = ("tf.Session", "tf.InteractiveSession", "tf.train.MonitoredSession",
              "tf.train.MonitoredTrainingSession", "tf.train.Supervisor")
 _HOST = ("map", "filter", "flat_map", "interleave", "from_generator", "py_function",
          "numpy_function")
+_HOST_ARGUMENTS = ("host_call", "eval_metrics", "eval_metrics_fn")
 _V1_ALONE = tuple(f"tensorflow.{one}" for one in (
     "app.", "contrib", "ConfigProto", "disable_v2_behavior", "flags.", "get_variable", "gfile",
     "global_variables_initializer", "InteractiveSession", "layers.", "logging.", "placeholder",
@@ -91,7 +92,8 @@ class Project:
                            for file in self.files for _, name in file.imports)
         self.uses_keras = self.mentions("keras")
         self._calls = [(file, call, file.called(call) or "") for file in self.files
-                       for call in file.calls]
+                       for call in map(file.expanded, file.calls)]
+        self._callers = None
         self.compiled, self.hosted = {}, {}
         self._find_compiled()
         # A program of TensorFlow 1 that knows nothing of IPUs: all of its graph is to be ported.
@@ -190,6 +192,62 @@ class Project:
         return [(other, value) for value in other.top.bound.get(name.split(".")[-1], [])
                 if isinstance(value, kinds)]
 
+    # ---- Values ----
+
+    def possible(self, file, node, deep=4):
+        """All expressions [(file, expression)] that a name may stand for, through parameters to the
+        calls of their function; None where the program does not tell all of them."""
+        if not isinstance(node, ast.Name):
+            return [(file, node)]
+        scope = node.scope.find(node.id)
+        if scope is None or deep == 0:
+            return None
+        bound = scope.bound[node.id]
+        if node.id not in scope.parameters:
+            parts = [(file, one) for one in bound if isinstance(one, ast.AST) and one is not node]
+            if len(parts) != len(bound):
+                return None
+        elif len(bound) > 1:
+            return None
+        else:
+            parts = self._arguments(file, scope.node, node.id)
+        found = [self.possible(*one, deep - 1) for one in parts] if parts else [None]
+        return None if None in found else [one for part in found for one in part]
+
+    def _arguments(self, file, function, name):
+        """What the calls of a function give for a parameter; None if not all are known."""
+        if not isinstance(function, ast.FunctionDef) or function.decorator_list:
+            return None
+        if self._callers is None:
+            self._find_callers()
+        listed = [*function.args.posonlyargs, *function.args.args]
+        parameters = [one.arg for one in listed if one.arg not in ("self", "cls")]
+        defaults = dict(zip([one.arg for one in listed][::-1], function.args.defaults[::-1]))
+        defaults.update((one.arg, value) for one, value in zip(
+            function.args.kwonlyargs, function.args.kw_defaults) if value is not None)
+        calls = self._callers.get(function, ())
+        if not calls or function.name in self._passed:
+            return None
+        found = []
+        for other, call in calls:
+            position = parameters.index(name) if name in parameters else None
+            given = names.argument(call, name, position)
+            if given is None and (names.is_open_ended(call) or name not in defaults):
+                return None
+            found.append((file, defaults[name]) if given is None else (other, given))
+        return found
+
+    def _find_callers(self):
+        """Fills self._callers: {function: [(file, call)]}, and self._passed: the names of what is
+        used in other ways than to be called."""
+        self._callers, called = {}, set()
+        for file, call, _ in self._calls:
+            called.add(call.func)
+            for _, function in self.functions(file, call.func):
+                self._callers.setdefault(function, []).append((file, call))
+        self._passed = {names_of(node) for _, node in self.nodes(ast.Name, ast.Attribute)
+                        if isinstance(node.ctx, ast.Load) and node not in called}
+
     def _find_compiled(self):
         """Fills self.compiled: {function: (file, how)}, with all that those functions call."""
         waiting = []
@@ -202,8 +260,8 @@ class Project:
                         waiting.append((file, function, "tf.function"))
             for node in file.classes:
                 if is_keras_class(file, node):
-                    waiting += [(file, one, "keras") for one in node.body
-                                if isinstance(one, names.FUNCTIONS) and one.name in _METHODS]
+                    waiting += [(file, one, "keras") for name in _METHODS
+                                for one in bound_functions(file, node, name)]
         while waiting:
             file, function, how = waiting.pop(0)
             if function in self.compiled or function in self.hosted:
@@ -230,6 +288,12 @@ class Project:
         """The functions that a call compiles; those that it gives to the host go to `hosted`."""
         called = file.called(call)
         name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        for one in call.keywords:  # (function, tensors) of an EstimatorSpec
+            given = file.value(one.value) if one.arg in _HOST_ARGUMENTS else None
+            given = given.elts[0] if isinstance(given, ast.Tuple) and given.elts else given
+            if isinstance(given, ast.AST):
+                self.hosted.update((function, other)
+                                   for other, function in self.functions(file, given))
         if name in _HOST and call.args and called not in ("tf.map_fn",):
             self.hosted.update((one, other) for other, one in self.functions(file, call.args[0]))
             return []
@@ -294,8 +358,41 @@ class Project:
                     yield file, node
 
     def calls(self):
-        """(file, call, canonical name or "") of every call."""
+        """(file, call, canonical name or "") of every call; a call of a partial() is what that
+        makes."""
         return self._calls
+
+    def named(self):
+        """Yields (file, node, canonical name) of every expression that names something imported,
+        other than to ask for a type."""
+        for file, node in self.nodes(ast.Name, ast.Attribute):
+            if not isinstance(node.ctx, ast.Load) or isinstance(node.parent, ast.Attribute):
+                continue
+            first = node
+            while isinstance(first, ast.Attribute):
+                first = first.value
+            scope = first.scope.find(first.id) if isinstance(first, ast.Name) else None
+            bound = scope.bound[first.id] if scope is not None else ()
+            is_import = any(isinstance(one, str) for one in bound)
+            name = file.resolve(node) if is_import or isinstance(node, ast.Attribute) else None
+            if name and not _asks_for_type(node):
+                yield file, node, name
+
+
+def _asks_for_type(node):
+    """Whether an expression is an annotation, or an argument of isinstance()."""
+    below = node
+    for one in names.parents(node):
+        if isinstance(one, ast.arg) or isinstance(one, ast.AnnAssign) and below is one.annotation \
+                or isinstance(one, names.FUNCTIONS) and below is getattr(one, "returns", None):
+            return True
+        if isinstance(one, ast.Call):
+            return below is not one.func and names_of(one.func) in (
+                "isinstance", "issubclass", "hasattr", "cast")
+        if isinstance(one, ast.stmt):
+            return False
+        below = one
+    return False
 
 
 def results(function):
@@ -325,6 +422,17 @@ def _method(file, owner, name, deep=4):
            and one.name == name]
     return own or [one for base in owner.bases
                    for one in _method(file, file.value(base), name, deep - 1)]
+
+
+def bound_functions(file, owner, name):
+    """The functions that a class of Keras' binds to a name, by `def` or `name = function`, itself
+    or in a class of the file that it shares with others."""
+    bases = [file.value(one) for one in owner.bases]
+    found = [file.value(one) if isinstance(one, ast.Name) else one
+             for part in [owner, *(one for one in bases if isinstance(one, ast.ClassDef)
+                                   and not is_keras_class(file, one))]
+             for one in part.own.bound.get(name, ())]
+    return [one for one in found if isinstance(one, names.FUNCTIONS)]
 
 
 def _packages(path, name):

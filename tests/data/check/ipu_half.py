@@ -6,7 +6,7 @@ BIG = [256, 512]
 
 def body(x):
     mask = tf.cast(x > 0, tf.float16)
-    bias = (1.0 - mask) * -1e9
+    bias = (1.0 - mask) * -1e9  #! half-range
     wrong = mask * -1e9  #! half-range
     w = tf.get_variable("w", [8, 8], tf.float16, initializer=tf.zeros_initializer())
     many = tf.reduce_sum(tf.ones(BIG, tf.float16))

@@ -12,6 +12,9 @@ from tremula.check.rules import rule
 from tremula.tf.ipu import config_options
 
 _CONFIG = ("ipu.config.IPUConfig", "ipu.utils.IPUConfig")
+_OF_GPUS = ("tf.GPUOptions", "tf.config.experimental.set_memory_growth",
+            "tf.config.experimental.set_virtual_device_configuration",
+            "tf.config.set_logical_device_configuration")
 _FLAG = re.compile(r"--(\w+)")
 
 
@@ -67,8 +70,9 @@ def unknown_options(project):
 @rule(
     "option-without-effect", "note", "An option that changes nothing",
     """Tremula checks and keeps every option of the original's; some of them tune what only a real
-    IPU has.""",
-    "Leave the line for a real IPU; for Tremula it may go. docs/ipu_config.md says what each does.",
+    IPU has. What is set of GPUs changes nothing on an IPU either.""",
+    """Leave an IPU's option for a real IPU; for Tremula it may go, and so may a setting of GPUs.
+    docs/ipu_config.md says what each option does.""",
     """
     from tensorflow.python import ipu
 
@@ -96,6 +100,9 @@ def idle_options(project):
         flag = next((one for one in flags.FLAGS if one.name == name), None)
         if flag is not None and not flag.acts:
             yield file, node, f"--{name} has no effect in Tremula: {flag.why}"
+    for file, call, called in project.calls():
+        if called in _OF_GPUS:
+            yield file, call.func, f"{called} is about GPUs, and no IPU is one"
 
 
 def _flags(project):

@@ -37,15 +37,15 @@ _GPU = re.compile(r"(^|[/:])gpu(:|$)", re.IGNORECASE)
     strategy = ipu.ipu_strategy.IPUStrategy()
     """)
 def tpu(project):
-    for file, call, called in project.calls():
-        if called.startswith(_TPU) and not _has_way_out(call):
-            yield file, call.func, f"{called} needs a TPU"
+    for file, node, name in project.named():
+        if name.startswith(_TPU) and not _has_way_out(node):
+            yield file, node, f"{name} needs a TPU"
 
 
-def _has_way_out(call):
-    """Whether the program goes on without the TPU: the call is in a `try` that catches."""
-    below = call
-    for one in names.parents(call):
+def _has_way_out(node):
+    """Whether the program goes on without the TPU: the name is in a `try` that catches."""
+    below = node
+    for one in names.parents(node):
         if isinstance(one, ast.Try) and one.handlers and below in one.body:
             return True
         if isinstance(one, names.FUNCTIONS):
@@ -76,10 +76,13 @@ def _has_way_out(call):
 def gpu(project):
     for file, call, called in project.calls():
         if called == "tf.device" or called in _TO_DEVICE:
-            name = names.constant(call.args[0] if call.args else None)
-            if isinstance(name, str) and _GPU.search(name):
-                yield file, call, f"'{name}' is a GPU"
-        elif called in _STRATEGIES:
-            yield file, call.func, f"{called} is for several GPUs; an IPUStrategy has replicas"
-        elif called in _CUDNN:
-            yield file, call.func, f"{called} needs a GPU"
+            given = call.args[0] if call.args else None
+            for one in (given.body, given.orelse) if isinstance(given, ast.IfExp) else (given,):
+                name = names.constant(one)
+                if isinstance(name, str) and _GPU.search(name):
+                    yield file, call, f"'{name}' is a GPU"
+    for file, node, name in project.named():
+        if name in _STRATEGIES:
+            yield file, node, f"{name} is for several GPUs; an IPUStrategy has replicas"
+        elif name in _CUDNN:
+            yield file, node, f"{name} needs a GPU"

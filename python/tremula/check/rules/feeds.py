@@ -5,7 +5,7 @@ import re
 
 from tremula.check import launches, names
 from tremula.check.names import FUNCTIONS
-from tremula.check.project import ESTIMATORS, names_of
+from tremula.check.project import ESTIMATORS, names_of, results
 from tremula.check.rules import rule, shapes
 
 
@@ -52,11 +52,22 @@ def iterators(project):
             if function in seen:
                 continue
             seen.add(function)
-            for one in ast.walk(function):
-                place = _element(other, one.value) if isinstance(one, ast.Return) else None
+            for at, one in _results(project, other, function):
+                place = _element(at, one)
                 if place is not None:
-                    yield other, place, ("this input_fn returns an iterator's element; an "
-                                         "IPUEstimator wants the dataset")
+                    yield at, place, ("this input_fn returns an iterator's element; an "
+                                      "IPUEstimator wants the dataset")
+
+
+def _results(project, file, function, deep=3):
+    """Yields (file, expression) of what a function returns, also by a call of another."""
+    for result in results(function):
+        called = project.functions(file, result.func, 3) if isinstance(result, ast.Call) else []
+        if called and deep:
+            for other, one in called:
+                yield from _results(project, other, one, deep - 1)
+        else:
+            yield file, result
 
 
 def is_estimators(project, file, call):
@@ -144,26 +155,35 @@ def _parts(node):
             lambda: ipu.loops.repeat(100, step, infeed_queue=infeed))
     """)
 def fed_loops(project):
-    for file, call, _ in project.calls():
+    for file, call, called in project.calls():
+        if project.is_v1 and called in _QUEUES:
+            yield file, call.func, (f"{called.split('.')[-1]} fills a queue from threads of the "
+                                    "host: make a dataset, and feed it through an IPUInfeedQueue")
         loop = names.loop_around(call)
-        if loop is None or not isinstance(call.func, ast.Attribute) or call.func.attr != "run" \
-                or not project.is_v1 or "sess" not in names_of(call.func.value).lower():
+        run = file.value(call.func)
+        if loop is None or not isinstance(run, ast.Attribute) or run.attr != "run" \
+                or not project.is_v1 or "sess" not in names_of(run.value).lower():
             continue
         feed = names.argument(call, "feed_dict", 1)
         given = file.value(feed) if isinstance(feed, ast.Name) else feed
         if isinstance(feed, ast.Name) and given is None:  # made anew in the loop
-            given = next((one for one in file.values(feed) if isinstance(one, ast.Dict)), None)
-        if not isinstance(given, ast.Dict) or not _trains(file, call):
+            given = next((one for one in file.values(feed)
+                          if isinstance(one, (ast.Dict, ast.Call))), None)
+        if not isinstance(given, (ast.Dict, ast.Call)) or not _trains(file, call):
             continue
+        values = given.values if isinstance(given, ast.Dict) else [
+            *given.args, *(one.value for one in given.keywords)]
         changed = {leaf.id for one in ast.walk(_outermost(loop)) if isinstance(one, ast.Name)
                    and isinstance(one.ctx, ast.Store) for leaf in [one]}
         if any(isinstance(leaf, ast.Name) and leaf.id in changed
                or isinstance(leaf, ast.Call)
-               for value in given.values for leaf in ast.walk(value)):
+               for value in values for leaf in ast.walk(value)):
             yield file, feed, _WAITS
     yield from _loops_over_datasets(project)
 
 
+_QUEUES = ("tf.train.batch", "tf.train.batch_join", "tf.train.shuffle_batch",
+           "tf.train.shuffle_batch_join")
 _DATA = re.compile("(^|_)(ds|dataset|dataloader|batches)$")  # a parameter
 _WAITS = "every step waits for the host: feed through an IPUInfeedQueue"
 
@@ -261,7 +281,8 @@ def round_trips(project):
         if names.loop_around(call) is None or project.how_compiled(file, call):
             continue
         if isinstance(call.func, ast.Name) and call.func.id in ("float", "int") and call.args \
-                and is_step(project, file, call.args[0]) and not names.is_rare(call):
+                and is_step(project, file, call.args[0]) \
+                and not names.is_rare(call, _made(file, call.args[0])):
             yield file, call, "every step waits for this value"
         if not isinstance(call.func, ast.Attribute):
             continue
@@ -273,13 +294,19 @@ def round_trips(project):
             yield file, call.func, (f"{call.func.attr} in a loop is a launch with a feed of its "
                                     "own, every time: give it all items at once")
         elif call.func.attr == "numpy" and not call.args and is_step(
-                project, file, call.func.value) and not names.is_rare(call):
+                project, file, call.func.value) \
+                and not names.is_rare(call, _made(file, call.func.value)):
             yield file, call.func, "every step waits for this value"
 
 
 def _in_device_loop(project, file, call):
     return any(project.compiled.get(one, ("", ""))[1].startswith("ipu.loops.")
                for one in names.parents(call))
+
+
+def _made(file, node):
+    """What makes a value."""
+    return file.value(node) if isinstance(node, ast.Name) else node
 
 
 def is_step(project, file, node):

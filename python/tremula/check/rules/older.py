@@ -2,6 +2,7 @@
 
 import ast
 
+from tremula.check import names
 from tremula.check.rules import Edit, column, rename_attribute, rename_keyword, rule
 
 # Function -> what to write today.
@@ -34,6 +35,23 @@ _KERAS = {
     "ipu.keras.SequentialPipelineModel": "tf.keras.Sequential and set_pipelining_options()",
     "ipu.autoshard.automatic_sharding": "ipu.scopes.ipu_shard, or pipeline stages",
 }
+# (function, its argument, what it is called today)
+_RENAMED = (("tf.function", "experimental_compile", "jit_compile"),
+            ("ipu.pipelining_ops.pipeline", "pipeline_depth", "gradient_accumulation_count"),
+            ("ipu.ipu_pipeline_estimator.IPUPipelineEstimatorSpec", "pipeline_depth",
+             "gradient_accumulation_count"))
+# (function or method, the argument that it had, what to write)
+_DROPPED = (
+    ("ipu.ipu_run_config.IPURunConfig", "autosharding", ": use ipu_shard, or pipeline stages"),
+    ("ipu.ipu_run_config.IPURunConfig", "compile_summary", ": read the profile"),
+    ("fit", "steps_per_run", ": give steps_per_execution= to compile()"),
+    ("evaluate", "steps_per_run", ": give steps_per_execution= to compile()"),
+    ("predict", "steps_per_run", ": give steps_per_execution= to compile()"),
+    ("ipu.ipu_infeed_queue.IPUInfeedQueue", "replication_factor", ""),
+    ("ipu.ipu_infeed_queue.IPUInfeedQueue", "data_to_prefetch", ": use prefetch_depth="),
+    ("ipu.ipu_outfeed_queue.IPUOutfeedQueue", "replication_factor", ""),
+    ("ipu.ipu_outfeed_queue.IPUOutfeedQueue", "io_batch_size", ""),
+    ("ipu.ipu_outfeed_queue.IPUOutfeedQueue", "outfeed_all", ": use outfeed_mode="))
 
 
 @rule(
@@ -56,31 +74,35 @@ _KERAS = {
 def older_api(project):
     for file, node in project.nodes(ast.Import, ast.ImportFrom):
         yield from _imported(file, node)
+    for file, node, name in project.named():
+        last = name.rpartition(".")[2]
+        if name.startswith("ipu.utils.") and last in _CONFIGURING:
+            yield file, node, f"ipu.utils.{last} is today: {_CONFIGURING[last]}"
+        elif name in _KERAS:
+            yield file, node, f"{name} is today: {_KERAS[name]}"
+        elif name == "ipu.function":
+            yield file, node, "ipu.function is today ipu.outlined_function", \
+                rename_attribute(file, node, "outlined_function") \
+                if isinstance(node, ast.Attribute) else None
+    for file, node in project.nodes(ast.Attribute):
+        if node.attr == "experimental_run_v2":
+            yield file, node, "experimental_run_v2 is today run", \
+                rename_attribute(file, node, "run")
     for file, call, called in project.calls():
-        name = called.rpartition(".")[2]
-        if called.startswith("ipu.utils.") and name in _CONFIGURING:
-            yield file, call.func, f"ipu.utils.{name} is today: {_CONFIGURING[name]}"
-        elif called in _KERAS:
-            yield file, call.func, f"{called} is today: {_KERAS[called]}"
-        elif called == "ipu.function":
-            yield file, call.func, "ipu.function is today ipu.outlined_function", \
-                rename_attribute(file, call.func, "outlined_function") \
-                if isinstance(call.func, ast.Attribute) else None
-        elif isinstance(call.func, ast.Attribute) and call.func.attr == "experimental_run_v2":
-            yield file, call.func, "experimental_run_v2 is today run", \
-                rename_attribute(file, call.func, "run")
         yield from _arguments(file, call, called)
 
 
 def _arguments(file, call, called):
-    for older, newer, where in (("experimental_compile", "jit_compile", "tf.function"),
-                                ("pipeline_depth", "gradient_accumulation_count",
-                                 "ipu.pipelining_ops.pipeline")):
-        if called == where:
-            for one in call.keywords:
-                if one.arg == older:
-                    yield file, one.value, f"{older}= is today {newer}=", \
-                        rename_keyword(file, call, older, newer)
+    for where, older, newer in _RENAMED:
+        given = names.argument(call, older) if called == where else None
+        if given is not None:
+            yield file, given, f"{older}= is today {newer}=", \
+                rename_keyword(file, call, older, newer)
+    for where, older, instead in _DROPPED:
+        given = names.argument(call, older) if called == where or isinstance(
+            call.func, ast.Attribute) and call.func.attr == where else None
+        if given is not None:
+            yield file, given, f"{older}= is no argument of {where.split('.')[-1]} today{instead}"
 
 
 def _imported(file, node):

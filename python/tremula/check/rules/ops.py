@@ -18,6 +18,11 @@ _COLUMN_LAYERS = ("tf.feature_column.input_layer", "tf.feature_column.linear_mod
                   "tf.keras.layers.DenseFeatures")
 _TEXT_COLUMNS = tuple(f"tf.feature_column.categorical_column_with_{kind}" for kind in (
     "hash_bucket", "vocabulary_list", "vocabulary_file"))
+_LOOKUP_LAYERS = tuple(f"tf.keras.layers.{name}" for name in (
+    "StringLookup", "IntegerLookup", "TextVectorization", "Hashing"))
+_TABLES = ("tf.lookup.StaticHashTable", "tf.lookup.StaticVocabularyTable",
+           "tf.lookup.experimental.DenseHashTable", "tf.lookup.experimental.MutableHashTable",
+           "tf.contrib.lookup.HashTable")
 _HOST_CALLS = ("tf.py_function", "tf.numpy_function", "tf.py_func")
 _SUMMARIES = ("tf.summary.", "tf.contrib.summary.")
 _INPUTS = re.compile("decode|encode|(?<!s)parse|string|file|jpeg|distorted|timestamp")
@@ -49,12 +54,24 @@ def unsupported(project):
     for file, call, called in project.calls():
         if texts and called in _COLUMN_LAYERS and project.how_compiled(file, call):
             yield file, call, f"{called} looks up the texts of {texts}, and an IPU has no texts"
+        table = _table(file, call)
+        if table and project.how_compiled(file, call):
+            yield file, call, f"{table} looks values up in a table of the host's"
         op = ABSENT.get(called)
         if op is None or called in _HOST_CALLS or called.startswith(_SUMMARIES):
             continue
         if project.how_compiled(file, call) or project.comes_to_ipu(file, call) \
                 and not _INPUTS.search(called):  # which a graph to be ported keeps on the host
             yield file, call, f"{called} is the op {op}, which an IPU does not have"
+
+
+def _table(file, call):
+    """The name of the layer or table of lookups that a call asks, or None."""
+    is_method = isinstance(call.func, ast.Attribute) and call.func.attr == "lookup"
+    asked = call.func.value if is_method else call.func
+    made = file.attribute(asked) or file.value(asked)
+    called = file.called(made) or "" if isinstance(made, ast.AST) else ""
+    return called if called in _TABLES and is_method or called in _LOOKUP_LAYERS else None
 
 
 @rule(

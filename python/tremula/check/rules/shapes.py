@@ -25,6 +25,10 @@ def is_dataset(project, file, node, seen=None):
         return False
     seen.add(node)
     if isinstance(node, ast.Name):
+        scope = node.scope.find(node.id)
+        if scope is not None and node.id in scope.parameters and len(scope.bound[node.id]) == 1:
+            return any(is_dataset(project, *one, seen)
+                       for one in project.possible(file, node) or ())
         return any(_follows(one, node) or is_dataset(project, file, one, seen)
                    for one in file.values(node))
     if isinstance(node, ast.Subscript):  # one of the results of a function
@@ -105,11 +109,10 @@ def drop_remainder(project):
     for file, call, called in project.calls():
         if isinstance(call.func, ast.Attribute) and call.func.attr in ("batch", "padded_batch"):
             method, position = call.func.attr, 1 if call.func.attr == "batch" else 3
-            if names.is_open_ended(call) or not call.args and not call.keywords \
-                    or _is_for_the_host(file, call):
+            if not call.args and not call.keywords or _is_for_the_host(file, call):
                 continue
             given = names.argument(call, "drop_remainder", position)
-            if given is not None and names.constant(given, True) is not False:
+            if names.is_open_ended(call) if given is None else not _is_false(project, file, given):
                 continue
             if not is_dataset(project, file, call.func.value) and not _is_chain(file, call):
                 continue
@@ -124,6 +127,12 @@ def drop_remainder(project):
                 and names.argument(call, "drop_remainder") is None:
             yield file, call, (f"{called.split('.')[-1]}() without drop_remainder=True gives "
                                "batches of unknown size")
+
+
+def _is_false(project, file, node):
+    """Whether an expression is False, whatever the program's calls give."""
+    values = project.possible(file, node)
+    return bool(values) and all(names.constant(one, True) is False for _, one in values)
 
 
 def _is_chain(file, call):
@@ -165,11 +174,19 @@ def unknown_shape(project):
                 if not _is_scalar_setting(call):
                     yield file, call, "this placeholder has no shape"
                 continue
-            place = _none_in(file, node)
+            place = _none_in(project, file, node)
             if place is not None and not _is_scalar_setting(call):
                 kind = {"tf.TensorSpec": "signature", "tf.placeholder": "placeholder"}.get(
                     called, "input")
                 yield file, place, f"a dimension of this {kind} is unknown when it is compiled"
+        elif called == "tf.while_loop" and project.comes_to_ipu(file, call):
+            for one in _written_nones(names.argument(call, "shape_invariants", 3)):
+                yield file, one, "a dimension of this loop's variable changes as it runs"
+        elif isinstance(call.func, ast.Attribute) and call.func.attr == "padded_batch" \
+                and is_dataset(project, file, call.func.value) and not _is_for_the_host(file, call):
+            place = next(_written_nones(names.argument(call, "padded_shapes", 1)), None)
+            if place is not None:
+                yield file, place, "each batch is padded to its own longest element"
 
 
 def _is_scalar_setting(call):
@@ -187,13 +204,25 @@ def _of_function(call):
                for one in names.parents(call))
 
 
-def _none_in(file, node):
+def _none_in(project, file, node):
     """The None in a shape that is written out, also by a name."""
     value = file.value(node) if isinstance(node, ast.Name) else node
     if isinstance(value, (ast.List, ast.Tuple)):
         for one in value.elts:
-            if isinstance(one, ast.Constant) and one.value is None:
+            values = project.possible(file, one)
+            if values and all(isinstance(part, ast.Constant) and part.value is None
+                              for _, part in values):
                 return one if value is node else node
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
-        return _none_in(file, value.left) or _none_in(file, value.right)
+        return _none_in(project, file, value.left) or _none_in(project, file, value.right)
     return None
+
+
+def _written_nones(node):
+    """Yields each None in a structure of shapes that is written out."""
+    if isinstance(node, ast.Constant) and node.value is None:
+        yield node
+    parts = node.elts if isinstance(node, (ast.List, ast.Tuple)) else node.values \
+        if isinstance(node, ast.Dict) else node.args if isinstance(node, ast.Call) else []
+    for one in parts:
+        yield from _written_nones(one)

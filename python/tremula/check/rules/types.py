@@ -3,6 +3,7 @@
 import ast
 
 from tremula.check import arrivals, elements, names
+from tremula.check.project import is_keras_class, names_of
 from tremula.check.rules import replace, rule
 
 _WIDE = {"float64": "float32", "double": "float32", "complex64": "", "complex128": "",
@@ -14,6 +15,8 @@ _TYPED = {"tf.cast": 1, "tf.constant": 1, "tf.zeros": 1, "tf.ones": 1, "tf.place
           "tf.truncated_normal": 3, "tf.ones_like": 1, "tf.zeros_like": 1, "tf.to_double": 9}
 _INPUTS = ("tf.keras.Input", "tf.keras.layers.Input")
 _EDGES = ("tf.placeholder", *_INPUTS)
+_LAYERS = ("tf.keras.layers.", "tf.layers.")
+_WEIGHT = "tf.keras.layers.Layer.add_weight"
 FED = "what is fed here is"
 _STATE = ("tf.Variable", "tf.get_variable")
 POLICIES = ("tf.keras.mixed_precision.set_global_policy",
@@ -30,11 +33,20 @@ def typed_calls(project):
             found = names.type_name(file, node)
             if found:
                 yield file, call, called, node, found
-        elif called.startswith("tf.keras.layers.") or called.startswith("tf.layers."):
+        elif called.startswith(_LAYERS) or _adds_weight(file, call):
             node = names.argument(call, "dtype")
             found = names.type_name(file, node)
             if found:
-                yield file, call, called, node, found
+                yield file, call, called if called.startswith(_LAYERS) else _WEIGHT, node, found
+
+
+def _adds_weight(file, call):
+    """Whether a call is self.add_weight(...) of a layer of Keras'."""
+    if names_of(call.func) != "add_weight" or not isinstance(call.func, ast.Attribute) \
+            or not names.is_of_self(call.func):
+        return False
+    return any(isinstance(one, ast.ClassDef) and is_keras_class(file, one)
+               for one in names.parents(call))
 
 
 @rule(
@@ -64,7 +76,7 @@ def wide_floats(project):
         if name not in _WIDE or called in _EDGES and project.is_outside(file, call) \
                 and not project.for_ipu:
             continue
-        is_layer = called.startswith(("tf.keras.layers.", "tf.layers."))
+        is_layer = called.startswith(_LAYERS)
         if called in _EDGES or is_layer or _is_of_state(project, file, call) \
                 or project.comes_to_ipu(file, call):
             better = f"; use {_WIDE[name]}" if _WIDE[name] else ""

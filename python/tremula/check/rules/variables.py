@@ -170,11 +170,23 @@ def random_initialisers(project):
         given = names.argument(call, "initializer", 3) if called == "tf.get_variable" \
             else names.argument(call, "kernel_initializer") if called in _LAYERS else None
         default = given is None and not names.is_open_ended(call)
-        if called in _LAYERS and default:
+        if default and (called in _LAYERS or called == "tf.get_variable"
+                        and _draws_by_default(file, call)):
             yield file, call, f"{called} draws its first weights on the IPU"
         elif given is not None and any(word in (_initialiser(file, given) or "").lower()
                                        for word in _RANDOM):
             yield file, given, "these first values are drawn on the IPU"
+
+
+def _draws_by_default(file, call):
+    """Whether get_variable() takes its own initialiser: it is of floats, and no scope gives one."""
+    kind = names.argument(call, "dtype", 2)
+    if kind is not None and not (names.type_name(file, kind) or "").startswith("float"):
+        return False
+    return not any(names.argument(item.context_expr, "initializer", 2) is not None
+                   or names.is_open_ended(item.context_expr)
+                   for one in names.parents(call) if isinstance(one, ast.With)
+                   for item in one.items if isinstance(item.context_expr, ast.Call))
 
 
 def _initialiser(file, node):

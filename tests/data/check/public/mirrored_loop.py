@@ -3,7 +3,7 @@ import tensorflow as tf
 
 gpus = tf.config.list_physical_devices('GPU')
 for gpu in gpus:
-    tf.config.experimental.set_memory_growth(gpu, True)
+    tf.config.experimental.set_memory_growth(gpu, True)  #! option-without-effect
 
 strategy = tf.distribute.MirroredStrategy()  #! gpu-only
 GLOBAL_BATCH = 64 * strategy.num_replicas_in_sync

@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 gpus = tf.config.experimental.list_physical_devices('GPU')
 for gpu in gpus:
-    tf.config.experimental.set_memory_growth(gpu, True)
+    tf.config.experimental.set_memory_growth(gpu, True)  #! option-without-effect
 
 AUTO = tf.data.experimental.AUTOTUNE
 MEAN = tf.constant([0.507, 0.487, 0.441]) * 255

@@ -52,7 +52,7 @@ def distorted_inputs():
     image.set_shape([IMAGE_SIZE, IMAGE_SIZE, 3])
     record.label.set_shape([1])
     min_after = 5000
-    images, labels = tf.train.shuffle_batch(
+    images, labels = tf.train.shuffle_batch(  #! feed-without-queue
         [image, record.label], batch_size=FLAGS.batch_size, num_threads=16,
         capacity=min_after + 3 * FLAGS.batch_size, min_after_dequeue=min_after)
   return images, tf.reshape(labels, [FLAGS.batch_size])

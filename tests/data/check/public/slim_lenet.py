@@ -32,7 +32,7 @@ tf.losses.softmax_cross_entropy(y, logits)
 total_loss = tf.losses.get_total_loss()
 train_op = slim.learning.create_train_op(total_loss, tf.train.RMSPropOptimizer(1e-3))
 
-sess = tf.Session(config=tf.ConfigProto(gpu_options=tf.GPUOptions(allow_growth=True)))
+sess = tf.Session(config=tf.ConfigProto(gpu_options=tf.GPUOptions(allow_growth=True)))  #! option-without-effect
 sess.run(tf.global_variables_initializer())
 for step in xrange(2000) if False else range(2000):
     bx, by = mnist.train.next_batch(64)
