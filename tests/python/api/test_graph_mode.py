@@ -1,14 +1,13 @@
 """Programs of TensorFlow 1.15 that use it as tensorflow.compat.v1, run as they are."""
 
 import os
-import pathlib
 
+import built
 import interpreter
 import pytest
 
 from tremula.tf import graph_mode
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
 USES = "x = tf.placeholder(tf.float32, [2])\n"
 V1 = "import tensorflow.compat.v1 as tf\n"
 
@@ -57,9 +56,7 @@ with tf.Session() as sess:
 def test_a_program_that_does_not_say_it_wants_graphs(tmp_path, first, code):
     program = tmp_path / "program.py"
     program.write_text(first + PROGRAM)
-    path = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
-    environment = dict(os.environ, PYTHONPATH=path, TREMULA_RUNTIME_DIR=str(tmp_path))
-    environment.setdefault("TREMULA_LIBRARY_DIR", str(ROOT / "build/release/lib"))
+    environment = {**os.environ, **built.variables(), "TREMULA_RUNTIME_DIR": str(tmp_path)}
     start = ("import sys, runpy, tremula._finder; sys.argv = sys.argv[1:]; "
              "runpy.run_path(sys.argv[0], run_name='__main__')")
     result = interpreter.run(["-c", start, program], env=environment)

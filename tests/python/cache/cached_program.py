@@ -1,13 +1,12 @@
 """A program in a process of its own, over an executable cache, and what its log says."""
 
 import os
-import pathlib
 import re
 import subprocess
 
+import built
 import interpreter
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 # Feeds, a loop, random numbers, gradients, a while loop, and a shape that is known late.
 PROGRAM = '''
@@ -75,11 +74,9 @@ class Run:
 
     def __init__(self, folder, runtime, first="", **variables):
         environment = {
-            **os.environ, "TREMULA_RUNTIME_DIR": str(runtime), "POPLAR_LOG_LEVEL": "INFO",
-            "TF_CPP_MIN_LOG_LEVEL": "2", "TF_POPLAR_FLAGS": f"--executable_cache_path={folder}",
-            "PYTHONPATH": os.pathsep.join([str(ROOT / "python"),
-                                           os.environ.get("PYTHONPATH", "")]), **variables}
-        environment.setdefault("TREMULA_LIBRARY_DIR", str(ROOT / "build/release/lib"))
+            **os.environ, **built.variables(), "TREMULA_RUNTIME_DIR": str(runtime),
+            "POPLAR_LOG_LEVEL": "INFO", "TF_CPP_MIN_LOG_LEVEL": "2",
+            "TF_POPLAR_FLAGS": f"--executable_cache_path={folder}", **variables}
         self.process = interpreter.Popen(["-c", PROGRAM, first], text=True, env=environment,
                                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 

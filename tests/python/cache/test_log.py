@@ -1,14 +1,12 @@
 """POPLAR_LOG_LEVEL and its relatives, by the command line `tremula`."""
 
 import os
-import pathlib
 import re
-import shutil
 import subprocess
 
+import built
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
 PROGRAM = "HloModule step\nENTRY e {\n  x = f32[2] parameter(0)\n  ROOT y = f32[2] add(x, x)\n}\n"
 LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z PO:\w+ +(\d+)\.\d+ ([EWIDT]): .+")
 
@@ -16,9 +14,7 @@ LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z PO:\w+ +(\d+)\.\d+ ([
 @pytest.fixture
 def compile_with(tmp_path):
     """Compiles a program with the variables; returns the lines on stderr."""
-    built = pathlib.Path(os.environ.get("TREMULA_BIN_DIR", ROOT / "build/release/bin")) / "tremula"
-    tool = str(built) if built.exists() else shutil.which("tremula")
-    assert tool, "there is no tremula: build it, or set TREMULA_BIN_DIR"
+    tool = built.program("tremula")
     (tmp_path / "step.hlo").write_text(PROGRAM)
 
     def run(*options, **variables):

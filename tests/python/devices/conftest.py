@@ -1,22 +1,18 @@
 """Virtual IPUs across processes, and the gc-* tools.
 
-The tools come from TREMULA_BIN_DIR, the libraries from TREMULA_LIBRARY_DIR; by default both are of
-the release build. Every test has locks of its own. A holder is a process that is attached to IPUs
-and does nothing else; it needs no TensorFlow.
+Every test has locks of its own. A holder is a process that is attached to IPUs and does nothing
+else; it needs no TensorFlow.
 """
 
 import os
-import pathlib
-import shutil
 import subprocess
 import sys
 import textwrap
 
+import built
 import interpreter
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-LIBRARIES = os.environ.get("TREMULA_LIBRARY_DIR", str(ROOT / "build/release/lib"))
 
 _HOLDER = """
 import ctypes, sys
@@ -37,29 +33,20 @@ sys.stdin.read()  # until it is killed, or whoever started it is gone
 """
 
 
-def _find(name):
-    folder = os.environ.get("TREMULA_BIN_DIR", str(ROOT / "build/release/bin"))
-    path = pathlib.Path(folder) / name
-    found = str(path) if path.exists() else shutil.which(name)
-    assert found, f"there is no {name}: build it, or set TREMULA_BIN_DIR"
-    return found
-
-
 @pytest.fixture
 def environment(tmp_path):
     """The environment of everything that a test starts."""
-    return {**os.environ, "TREMULA_RUNTIME_DIR": str(tmp_path), "TREMULA_INVENTORY": "mk2-16",
-            "TREMULA_LIBRARY_DIR": LIBRARIES, "TF_CPP_MIN_LOG_LEVEL": "2",
-            "PYTHONPATH": os.pathsep.join([str(ROOT / "python"),
-                                           os.environ.get("PYTHONPATH", "")])}
+    return {**os.environ, **built.variables(), "TREMULA_RUNTIME_DIR": str(tmp_path),
+            "TREMULA_INVENTORY": "mk2-16", "TF_CPP_MIN_LOG_LEVEL": "2"}
 
 
 @pytest.fixture
 def tool(environment):
     """Runs a tool; returns the completed process."""
     def run(name, *arguments, **variables):
-        return subprocess.run([_find(name), *map(str, arguments)], text=True, capture_output=True,
-                              env={**environment, **variables}, timeout=600, check=False)
+        return subprocess.run([built.program(name), *map(str, arguments)], text=True,
+                              capture_output=True, env={**environment, **variables}, timeout=600,
+                              check=False)
     return run
 
 
@@ -69,8 +56,8 @@ def hold(environment):
     started = []
 
     def start(count, **variables):
-        process = subprocess.Popen([sys.executable, "-c", _HOLDER, LIBRARIES, str(count)],
-                                   env={**environment, **variables}, text=True,
+        command = [sys.executable, "-c", _HOLDER, environment["TREMULA_LIBRARY_DIR"], str(count)]
+        process = subprocess.Popen(command, env={**environment, **variables}, text=True,
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         started.append(process)
         answer = process.stdout.readline().strip()

@@ -9,10 +9,10 @@ import socket
 import subprocess
 import sys
 
+import built
 import interpreter
 
 HERE = pathlib.Path(__file__).parent
-ROOT = HERE.parents[2]
 WORKERS = 2
 TIMEOUT = 200  # of an attempt; a case takes some 20 seconds on an idle machine
 ATTEMPTS = 2
@@ -63,9 +63,8 @@ def run(case, folder, clusters, around=((), ()), variables=({}, {})):
 def _attempt(case, folder, clusters, around, variables):
     folder.mkdir()
     environment = {
-        **os.environ, "TREMULA_RUNTIME_DIR": str(folder / "ipus"), "TF_CPP_MIN_LOG_LEVEL": "2",
-        "PYTHONPATH": f"{ROOT / 'python'}:{os.environ.get('PYTHONPATH', '')}"}
-    environment.setdefault("TREMULA_LIBRARY_DIR", str(ROOT / "build/release/lib"))
+        **os.environ, **built.variables(), "TREMULA_RUNTIME_DIR": str(folder / "ipus"),
+        "TF_CPP_MIN_LOG_LEVEL": "2"}
     environment.pop("TF_CONFIG", None)
     (folder / "ipus").mkdir()
     outputs = [folder / f"output_{i}.txt" for i in range(WORKERS)]

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import textwrap
 
+import built
 import cluster
 import interpreter
 import numpy as np
@@ -226,7 +227,7 @@ def test_the_example(tmp_path):
         variables = [{"TF_CONFIG": json.dumps({
             "cluster": {"worker": addresses}, "task": {"type": "worker", "index": i}})}
             for i in range(cluster.WORKERS)]
-        runs = cluster.run(cluster.ROOT / "examples/multi_worker.py", tmp_path, [addresses],
+        runs = cluster.run(built.ROOT / "examples/multi_worker.py", tmp_path, [addresses],
                            variables=variables)
     for i, (status, output, _) in enumerate(runs):
         assert status == 0, output[-6000:]

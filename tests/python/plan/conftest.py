@@ -3,6 +3,7 @@
 import importlib.util
 import pathlib
 
+import built
 import pytest
 
 _PATH = pathlib.Path(__file__).resolve().parents[1] / "tool/conftest.py"
@@ -18,7 +19,7 @@ def tool(tmp_path):
 
 @pytest.fixture
 def tool_path():
-    return _TOOL.find_tool()
+    return built.program("tremula")
 
 
 tool_in = _TOOL.tool_in

@@ -4,12 +4,12 @@ import re
 import subprocess
 import sys
 
+import built
 import interpreter
-import own_ipus
 from tremula import core
 from tremula.poplar import environment, paths
 
-PAGE = own_ipus.ROOT / "docs/custom_operators.md"
+PAGE = built.ROOT / "docs/custom_operators.md"
 
 
 def test_the_listings(tmp_path, capsys):
@@ -32,7 +32,7 @@ def test_the_listings(tmp_path, capsys):
     assert done.stdout == lines[-1].partition("prints ")[2] + "\n"
     done = interpreter.run([tmp_path / "train.py"], cwd=tmp_path, env={
         **variables, "TREMULA_RUNTIME_DIR": str(tmp_path),
-        "PYTHONPATH": f"{own_ipus.ROOT / 'python'}:{os.environ.get('PYTHONPATH', '')}"})
+        "PYTHONPATH": built.variables()["PYTHONPATH"]})
     assert done.returncode == 0, done.stderr[-3000:]
     first, last = map(float, re.search(r"loss ([\d.]+), then ([\d.]+)", done.stdout).groups())
     assert last < 0.7 * first

@@ -7,21 +7,11 @@ import shutil
 import subprocess
 import sys
 
+import built
 import hosts
 import pytest
 
 HERE = pathlib.Path(__file__).parent
-ROOT = HERE.parents[2]
-
-
-def find_poprun():
-    folder = os.environ.get("TREMULA_BIN_DIR")
-    path = pathlib.Path(folder) / "poprun" if folder else ROOT / "build/release/bin/poprun"
-    if path.exists():
-        return str(path)
-    path = shutil.which("poprun")
-    assert path, "there is no poprun: build it (build/release/bin) or set TREMULA_BIN_DIR"
-    return path
 
 
 def find_open_mpi():
@@ -45,7 +35,7 @@ class Poprun:
                             if not name.startswith(("POPRUN_", "POPDIST_", "OMPI_", "TREMULA_"))}
         self.environment.update(TREMULA_MPIRUN=str(mpirun), TREMULA_RUNTIME_DIR=str(folder / "run"),
                                 STUB_RECORD=str(self.record))
-        self.command = [find_poprun()]
+        self.command = [built.program("poprun")]
 
     def __call__(self, *arguments, **environment):
         """The completed process."""
@@ -105,7 +95,4 @@ def two_hosts(tmp_path):
 @pytest.fixture
 def python_environment():
     """The variables of a Python program of the test."""
-    return {"PYTHONPATH": f"{ROOT / 'python'}:{os.environ.get('PYTHONPATH', '')}",
-            "TREMULA_LIBRARY_DIR": os.environ.get("TREMULA_LIBRARY_DIR",
-                                                  str(ROOT / "build/release/lib")),
-            "TF_CPP_MIN_LOG_LEVEL": "2", "OMP_NUM_THREADS": "1"}
+    return {**built.variables(), "TF_CPP_MIN_LOG_LEVEL": "2", "OMP_NUM_THREADS": "1"}

@@ -2,9 +2,9 @@
 
 import json
 import os
-import pathlib
 import textwrap
 
+import built
 import interpreter
 import pytest
 from end_to_end import *  # noqa: F401,F403
@@ -15,15 +15,12 @@ from profiled_programs import FED, UNFED
 def profiled(tmp_path_factory):
     """profiled(text, **options): runs a program in a folder of its own with autoReport.all and
     these options; returns the folder and the completed process."""
-    root = pathlib.Path(__file__).resolve().parents[3]
-
     def run(text, options=None, check=True, **environment):
         folder = tmp_path_factory.mktemp("profile")
         wanted = {"autoReport.all": "true", **(options or {})}
-        path = os.pathsep.join([str(root / "python"), os.environ.get("PYTHONPATH", "")])
         done = interpreter.run(
             ["-c", "import tremula._finder\n" + textwrap.dedent(text)], cwd=folder,
-            env={**os.environ, "PYTHONPATH": path, "POPLAR_ENGINE_OPTIONS": json.dumps(wanted),
+            env={**os.environ, **built.variables(), "POPLAR_ENGINE_OPTIONS": json.dumps(wanted),
                  **environment})
         assert not check or done.returncode == 0, done.stderr
         return folder, done

@@ -7,6 +7,7 @@ their own get one from the fixture `script`.
 import os
 import textwrap
 
+import built
 import interpreter
 import own_ipus
 import pytest
@@ -69,9 +70,6 @@ def session():
 def script():
     """Runs a program in a process of its own; returns the completed process."""
     def run(text, **environment):
-        prologue = os.environ.get("TREMULA_TEST_PROLOGUE", "")
-        path = os.pathsep.join([str(own_ipus.ROOT / "python"), os.environ.get("PYTHONPATH", "")])
-        return interpreter.run(
-            ["-c", "import tremula._finder\n" + prologue + "\n" + textwrap.dedent(text)],
-            env={**os.environ, "PYTHONPATH": path, **environment})
+        return interpreter.run(["-c", "import tremula._finder\n" + textwrap.dedent(text)],
+                               env={**os.environ, **built.variables(), **environment})
     return run

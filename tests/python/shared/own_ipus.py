@@ -6,24 +6,23 @@ the interpreter that runs pytest.
 
 import atexit
 import os
-import pathlib
 import shutil
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+import built
 
 
 def prepare():
     """Sets up the process, before TensorFlow is imported."""
-    os.environ.setdefault("TREMULA_LIBRARY_DIR", str(ROOT / "build/release/lib"))
+    os.environ["TREMULA_LIBRARY_DIR"] = built.variables()["TREMULA_LIBRARY_DIR"]
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("PYTHONUNBUFFERED", "1")  # for programs that fork, or end by os._exit()
     # Locks of our own: tests must not wait for other programs' IPUs.
     os.environ["TREMULA_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="tremula-test-")
     atexit.register(shutil.rmtree, os.environ["TREMULA_RUNTIME_DIR"], ignore_errors=True)
-    if str(ROOT / "python") not in sys.path:
-        sys.path.insert(0, str(ROOT / "python"))
+    if str(built.ROOT / "python") not in sys.path:
+        sys.path.insert(0, str(built.ROOT / "python"))
     from tremula.tf.inner import versions
     versions.prefer_legacy_keras()
 

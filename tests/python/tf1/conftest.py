@@ -1,15 +1,14 @@
 """Old programs, run by a runner in processes of their own."""
 
 import os
-import pathlib
 import subprocess
 import sys
 import textwrap
 
+import built
 import interpreter
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -19,11 +18,8 @@ def run(tmp_path):
     def run_text(text, runner="tremula.tf1", fresh=False, **environment):
         program = tmp_path / "program.py"
         program.write_text(textwrap.dedent(text))
-        environment = dict(
-            os.environ, TREMULA_RUNTIME_DIR=str(tmp_path),
-            PYTHONPATH=os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")]),
-            **environment)
-        environment.setdefault("TREMULA_LIBRARY_DIR", str(ROOT / "build/release/lib"))
+        environment = {**os.environ, **built.variables(), "TREMULA_RUNTIME_DIR": str(tmp_path),
+                       **environment}
         code = ("import sys, tremula._finder; from tremula.old_programs import runner; "
                 f"runner.main({runner!r}, sys.argv[1:])")
         if fresh:

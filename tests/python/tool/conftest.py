@@ -1,32 +1,14 @@
-"""The command line `tremula`, run as a program.
-
-It is taken from TREMULA_BIN_DIR, or from the release build, or from PATH, in this order.
-"""
+"""The command line `tremula`, run as a program."""
 
 import os
 import pathlib
-import shutil
 import subprocess
 
+import built
 import interpreter
 import numpy as np
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-
-
-def find_tool():
-    folder = os.environ.get("TREMULA_BIN_DIR")
-    if folder:
-        path = pathlib.Path(folder) / "tremula"
-        assert path.exists(), f"TREMULA_BIN_DIR is {folder}, where there is no tremula"
-        return str(path)
-    built = ROOT / "build/release/bin/tremula"
-    if built.exists():
-        return str(built)
-    path = shutil.which("tremula")
-    assert path, "there is no tremula: build it (build/release/bin) or set TREMULA_BIN_DIR"
-    return path
 
 
 def lapack():
@@ -42,15 +24,15 @@ class Tool:
 
     def __init__(self, folder):
         self.folder = folder
-        path = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
+        path = built.variables()["PYTHONPATH"]
         self.environment = {"TREMULA_LAPACK": lapack(), **os.environ,
                             "TREMULA_PYTHON": interpreter.stand_in(), "PYTHONPATH": path}
 
     def __call__(self, *arguments, before=None, **environment):
         """The completed process; `before` is called in it first."""
-        return subprocess.run([find_tool(), *map(str, arguments)], cwd=self.folder, text=True,
-                              env={**self.environment, **environment}, capture_output=True,
-                              timeout=600, check=False, preexec_fn=before)
+        return subprocess.run([built.program("tremula"), *map(str, arguments)], cwd=self.folder,
+                              text=True, env={**self.environment, **environment},
+                              capture_output=True, timeout=600, check=False, preexec_fn=before)
 
     def ok(self, *arguments, **environment):
         """The standard output of a run that must succeed."""

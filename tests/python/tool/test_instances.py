@@ -2,17 +2,15 @@
 
 import json
 import os
-import pathlib
-import shutil
 import subprocess
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+import built
+
 PROGRAM = "HloModule step\nENTRY e {\n  x = f32[2] parameter(0)\n  ROOT y = f32[2] add(x, x)\n}\n"
 
 
 def test_instances_side_by_side(tmp_path):
-    built = pathlib.Path(os.environ.get("TREMULA_BIN_DIR", ROOT / "build/release/bin")) / "tremula"
-    tool = str(built) if built.exists() else shutil.which("tremula")
+    tool = built.program("tremula")
     (tmp_path / "step.hlo").write_text(PROGRAM)
 
     def run(*arguments, **variables):

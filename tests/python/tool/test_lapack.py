@@ -6,7 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
-from conftest import find_tool
+import built
 from hlo_texts import TYPES, matrix, run, shape_of
 
 DATA = pathlib.Path(__file__).resolve().parents[2] / "data"
@@ -246,7 +246,7 @@ ENTRY e { p = f32[4,4] parameter(0)
 
 def test_the_lapack_of_a_package_beside_tremula_is_found(tool):
     """As pip installs them: tremula/lib and numpy.libs in one folder."""
-    library = pathlib.Path(find_tool()).resolve().parents[1] / "lib/libtremula.so"
+    library = pathlib.Path(built.program("tremula")).resolve().parents[1] / "lib/libtremula.so"
     folder = tool.folder / "packages/tremula/lib"
     folder.mkdir(parents=True)
     for name in (library.name, library.resolve().name, f"{library.name}.0"):

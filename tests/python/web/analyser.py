@@ -2,9 +2,10 @@
 
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
+
+import built
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 # Each page compiles SQLite; a second compilation, to make it faster, would only take time.
@@ -17,23 +18,16 @@ VIEWS = ["summary", "insights", "memory", "tiles", "liveness", "program", "opera
 DRAWN = "main[data-view='{}'][data-drawn]:not([data-drawn=''])"
 
 
-def find_tool():
-    folder = os.environ.get("TREMULA_BIN_DIR")
-    built = ROOT / "build/release/bin/tremula"
-    if folder:
-        return str(pathlib.Path(folder) / "tremula")
-    return str(built) if built.exists() else shutil.which("tremula")
-
-
 def environment(**more):
-    path = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
-    return {**os.environ, "TREMULA_PYTHON": sys.executable, "PYTHONPATH": path, **more}
+    return {**os.environ, "TREMULA_PYTHON": sys.executable,
+            "PYTHONPATH": built.variables()["PYTHONPATH"], **more}
 
 
 def tremula(*arguments, check=True, folder=None, **more):
     """The completed process of the tool, with more variables in its environment."""
-    done = subprocess.run([find_tool(), *map(str, arguments)], env=environment(**more), text=True,
-                          capture_output=True, timeout=600, check=False, cwd=folder)
+    done = subprocess.run([built.program("tremula"), *map(str, arguments)],
+                          env=environment(**more), text=True, capture_output=True, timeout=600,
+                          check=False, cwd=folder)
     assert not check or done.returncode == 0, done.stderr
     return done
 

@@ -11,10 +11,9 @@ import pathlib
 import sys
 import textwrap
 
-from analyser import ROOT, environment
-
-sys.path.insert(1, str(ROOT / "tests/python/shared"))
+sys.path.insert(1, str(pathlib.Path(__file__).resolve().parents[1] / "shared"))
 import interpreter  # noqa: E402
+from analyser import ROOT, environment  # noqa: E402
 
 _GRAPH = """
     import numpy as np

@@ -10,7 +10,8 @@ import urllib.parse
 
 import pytest
 
-from analyser import environment, find_tool, tremula
+import built
+from analyser import environment, tremula
 from tremula.tool import view
 
 
@@ -75,7 +76,7 @@ def test_ranges_that_are_wrong(server):
 
 def test_command_and_browser(profiles, new_page):
     # A test run in the background may ignore SIGINT, and its children with it.
-    process = subprocess.Popen(["env", "--default-signal=INT", find_tool(), "view",
+    process = subprocess.Popen(["env", "--default-signal=INT", built.program("tremula"), "view",
                                 str(profiles["plain"])], text=True,
                                stdout=subprocess.PIPE, env=environment(), start_new_session=True)
     try:
