@@ -16,8 +16,6 @@ passes a gradient on one side and not on the other. Against float64, gradients o
 by 1e-7 to 5e-4 that way, in TensorFlow as often as in ours.
 """
 
-import os
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -43,9 +41,6 @@ def curves(make, batches, steps=STEPS):
         ours.append(float(program.step(batch)[0]))
         theirs.append(float(train(*map(tf.constant, batch))))
     ends = [(program.values[at], stock.variables.all[i].numpy()) for at, i in enumerate(order)]
-    if os.environ.get("TREMULA_SHOW_CURVES"):
-        for a, b in zip(ours, theirs):
-            print(f"{a:.7f} {b:.7f} {abs(a - b) / b:.2e}")
     return np.array(ours), np.array(theirs), ends
 
 

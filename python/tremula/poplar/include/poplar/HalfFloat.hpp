@@ -8,7 +8,7 @@
 #include <limits>
 #include <type_traits>
 
-#if defined(__FLT16_MANT_DIG__) && !defined(TREMULA_HALF_CLASS)
+#if defined(__FLT16_MANT_DIG__)
 typedef _Float16 half;
 #else
 #define TREMULA_POPLAR_HALF_IS_CLASS 1
