@@ -11,14 +11,16 @@ from tremula.check.rules import rule
     """Mend what the message says, or give the script the arguments and files that it needs:
     `tremula check --run train.py --data folder`.""",
     """
+    import numpy as np
     import tensorflow as tf
 
-    tf.contrib.layers.flatten(tf.ones([2, 2]))
+    images = tf.constant(np.load("images.npy"))
     """,
     """
+    import numpy as np
     import tensorflow as tf
 
-    tf.reshape(tf.ones([2, 2]), [2, -1])
+    images = tf.constant(np.zeros([8, 28, 28], np.float32))
     """, needs_run=True)
 def script_fails(project):
     del project
