@@ -117,16 +117,7 @@ def _read(path, arguments):
     import tensorflow as tf
     from tremula.tool import lower
     if os.path.isdir(path):
-        name = arguments.signature or "serving_default"
-        try:
-            with tf.device("/device:CPU:0"):
-                loaded = tf.saved_model.load(path)
-        except Exception as error:
-            raise tool.Complaint(f"TensorFlow cannot load {path}: {error}") from error
-        if name not in loaded.signatures:
-            known = ", ".join(sorted(loaded.signatures)) or "none"
-            raise tool.Complaint(f"{path} has no signature '{name}'. It has: {known}")
-        function = loaded.signatures[name]
+        _, function = lower.load_signature(path, arguments.signature or "serving_default")
         inputs = function.structured_input_signature[1]
         return _all_nodes(function.graph.as_graph_def()), [
             (one, inputs[one].shape) for one in sorted(inputs)]
@@ -143,15 +134,8 @@ def _read(path, arguments):
 def _of_keras(path):
     """The same of a file of Keras': its call, with the batch of the inputs left open."""
     import tensorflow as tf
-    from tremula.tf.inner import keras
-    try:
-        with tf.device("/device:CPU:0"):
-            model = keras.load_model(path)
-    except Exception as error:
-        raise tool.Complaint(f"Keras cannot load {path}: {error}") from error
-    if not getattr(model, "inputs", None):
-        raise tool.Complaint(f"the model in {path} does not say what it takes, as models of "
-                             "classes of one's own do: save it as a SavedModel")
+    from tremula.tool import lower
+    model = lower.load_keras(path)
     specs = [tf.TensorSpec(one.shape, one.dtype) for one in model.inputs]
     function = tf.function(lambda *values: model(
         list(values) if len(values) > 1 else values[0], training=False), autograph=False)

@@ -110,9 +110,8 @@ def refuse_unused(shapes, names):
 
 # ---- SavedModels ----
 
-def saved_model(path, name, shapes, batch=None):
-    """What lower() takes, of a signature of a SavedModel. batch: of inputs whose first dimension is
-    unknown."""
+def load_signature(path, name):
+    """A SavedModel, which owns the variables, and its signature of this name."""
     import tensorflow as tf
     if not tf.saved_model.contains_saved_model(path):
         raise tool.Complaint(f"{path} is a folder without a saved_model.pb, so not a SavedModel")
@@ -124,7 +123,13 @@ def saved_model(path, name, shapes, batch=None):
     if name not in loaded.signatures:
         known = ", ".join(sorted(loaded.signatures)) or "none"
         raise tool.Complaint(f"{path} has no signature '{name}'. It has: {known}")
-    signature = loaded.signatures[name]
+    return loaded, loaded.signatures[name]
+
+
+def saved_model(path, name, shapes, batch=None):
+    """What lower() takes, of a signature of a SavedModel. batch: of inputs whose first dimension is
+    unknown."""
+    loaded, signature = load_signature(path, name)
     specs = signature.structured_input_signature[1]
     outputs = sorted(signature.structured_outputs)
 
@@ -156,9 +161,8 @@ def _frozen(program, specs, outputs, shapes, batch, called):
 
 # ---- Keras ----
 
-def keras_model(path, shapes, batch=None):
-    """What lower() takes, of a file that Keras has written: the model's call as predict() makes it.
-    batch: of inputs whose first dimension is unknown."""
+def load_keras(path):
+    """The model in a file that Keras has written."""
     import tensorflow as tf
     from tremula.tf.inner import keras
     if not os.path.exists(path):
@@ -171,6 +175,14 @@ def keras_model(path, shapes, batch=None):
     if not getattr(model, "inputs", None):
         raise tool.Complaint(f"the model in {path} does not say what it takes, as models of "
                              "classes of one's own do: save it as a SavedModel")
+    return model
+
+
+def keras_model(path, shapes, batch=None):
+    """What lower() takes, of a file that Keras has written: the model's call as predict() makes it.
+    batch: of inputs whose first dimension is unknown."""
+    import tensorflow as tf
+    model = load_keras(path)
     inputs = [one.name.split(":")[0] for one in model.inputs]
     specs = {name: tf.TensorSpec(one.shape, one.dtype) for name, one in zip(inputs, model.inputs)}
     outputs = list(getattr(model, "output_names", None)
