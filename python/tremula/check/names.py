@@ -77,6 +77,7 @@ class File:
         self.nodes = []
         self.top = Scope(self.tree, None)
         self.is_v1 = False
+        self.project = None  # that the file is of
         self._read(self.tree, self.top)
 
     # ---- Reading ----

@@ -79,7 +79,7 @@ class Project:
             except Unreadable as problem:
                 self.unreadable.append(problem)
                 continue
-            self._by_path[path.resolve()] = file
+            self._by_path[path.resolve()], file.project = file, self
             self.files.append(file)
             for _, name in file.imports:
                 found = self._module(file, name)
@@ -152,9 +152,11 @@ class Project:
             called = file.called(node) or ""
             if called.split(".")[-1] in ("partial", "function", "wraps") and node.args:
                 return self.functions(file, node.args[0], deep - 1)
-            return [one for other, function in self.functions(file, node.func, deep - 1)
-                    for result in results(function)
-                    for one in self.functions(other, result, deep - 3)]
+            made = [one for other, own in self.classes(file, node.func)
+                    for one in _method(other, own, "__call__")]
+            return made + [one for other, function in self.functions(file, node.func, deep - 1)
+                           for result in results(function)
+                           for one in self.functions(other, result, deep - 3)]
         if isinstance(node, ast.Name):
             found = []
             for value in file.values(node):
@@ -170,13 +172,13 @@ class Project:
                 return _method(file, own, node.attr)
             owner = file.value(node.value)
             if isinstance(owner, ast.Call):  # a method of what a class of the program makes
-                return [one for other, own in self._classes(file, owner.func)
+                return [one for other, own in self.classes(file, owner.func)
                         for one in _method(other, own, node.attr)]
             name = file.dotted(node)
             return self._imported(file, name) if name else []
         return []
 
-    def _classes(self, file, node):
+    def classes(self, file, node):
         """[(file, class)] of an expression that names a class of the program."""
         value = file.value(node)
         if isinstance(value, ast.ClassDef):
@@ -380,11 +382,13 @@ class Project:
 
 
 def _asks_for_type(node):
-    """Whether an expression is an annotation, or an argument of isinstance()."""
+    """Whether an expression is an annotation, an argument of isinstance(), or compared."""
     below = node
     for one in names.parents(node):
         if isinstance(one, ast.arg) or isinstance(one, ast.AnnAssign) and below is one.annotation \
                 or isinstance(one, names.FUNCTIONS) and below is getattr(one, "returns", None):
+            return True
+        if isinstance(one, ast.Compare):
             return True
         if isinstance(one, ast.Call):
             return below is not one.func and names_of(one.func) in (
@@ -458,8 +462,7 @@ def is_keras_class(file, node, deep=4):
         if name.startswith(("tf.keras.", "ipu.keras.")) and (
                 name.split(".")[-1] in _CLASSES or ".layers." in name):
             return True
-        own = file.value(base)
-        if isinstance(own, ast.ClassDef) and own is not node and deep \
-                and is_keras_class(file, own, deep - 1):
+        if deep and any(own is not node and is_keras_class(other, own, deep - 1)
+                        for other, own in file.project.classes(file, base)):
             return True
     return False

@@ -36,7 +36,15 @@ WRAPPERS = {
     "tf.strings.split": "StringSplitV2", "tf.strings.join": "StringJoin",
     "tf.string_split": "StringSplitV2", "tf.parse_single_example": "ParseSingleExample",
     "tf.parse_example": "ParseExampleV2", "tf.io.parse_single_example": "ParseExampleV2",
-    "tf.io.parse_example": "ParseExampleV2",
+    "tf.io.parse_example": "ParseExampleV2", "tf.io.read_file": "ReadFile",
+    "tf.io.decode_csv": "DecodeCSV", "tf.io.decode_image": "DecodeImage",
+    "tf.io.decode_raw": "DecodeRaw", "tf.io.serialize_tensor": "SerializeTensor",
+    "tf.strings.bytes_split": "StringSplitV2", "tf.strings.length": "StringLength",
+    "tf.strings.ngrams": "StringNGrams", "tf.strings.reduce_join": "ReduceJoin",
+    "tf.strings.regex_full_match": "RegexFullMatch", "tf.strings.regex_replace": "RegexReplace",
+    "tf.strings.substr": "Substr", "tf.strings.to_hash_bucket": "StringToHashBucket",
+    "tf.strings.to_number": "StringToNumber", "tf.strings.unicode_decode": "UnicodeDecode",
+    "tf.strings.unicode_split": "UnicodeDecode",
 }
 
 _HEAD = '''"""Functions of TensorFlow {version} that have no op on the IPU device, and that op.

@@ -82,8 +82,15 @@ class Model(tf.keras.Model, Step):
 class Played:
     step = 0
 
+    def __init__(self):
+        draw = np.random.RandomState(0)
+        self.place = tf.Variable(draw.rand(8))  #! float64
+        self.speed = tf.Variable(draw.rand(8).astype(np.float32))
+
     @tf.function
     def play(self, x):
+        if tf.strings.length(tf.io.read_file("switch")) > 0:  #! unsupported-op unsupported-op
+            x = -x
         self.step += 1  #! python-side-effect
         seen.append(x.shape)
         loss = mean_square(x)

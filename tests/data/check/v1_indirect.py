@@ -30,14 +30,25 @@ def input_fn(size):
     return tf.data.make_one_shot_iterator(data).get_next()  #! iterator-input
 
 
+class Input:
+    def __call__(self):
+        return tf.data.make_one_shot_iterator(self.data()).get_next()  #! iterator-input
+
+    def data(self):
+        return tf.data.Dataset.from_tensors(tf.zeros([8, 4])).repeat()
+
+
 def optimizer(strategy: tf.distribute.TPUStrategy, make=tf.train.AdamOptimizer):
     if isinstance(strategy, tf.distribute.TPUStrategy):
         make = tf.tpu.CrossShardOptimizer  #! tpu-only
+    if strategy.__class__ == tf.distribute.MirroredStrategy:
+        raise ValueError("one device, please")
     return make
 
 
 estimator = tf.estimator.Estimator(model_fn)
 estimator.train(lambda: input_fn(8), steps=10)
+estimator.evaluate(Input(), steps=10)
 image, label = tf.train.shuffle_batch([tf.zeros([4]), 1], 8, 100, 50)  #! feed-without-queue
 with tf.Session() as session:
     session.run(tf.global_variables_initializer())

@@ -136,9 +136,17 @@ def _is_wide(file, value):
     """Whether an expression makes an array of float64."""
     while isinstance(value, ast.BinOp):
         value = value.left
-    return isinstance(value, ast.Call) and file.called(value) in _FLOAT64 \
+    return isinstance(value, ast.Call) and _draws_or_makes(file, value) in _FLOAT64 \
         and names.argument(value, "dtype") is None \
         and not (file.called(value) in ("np.zeros", "np.ones") and len(value.args) > 1)
+
+
+def _draws_or_makes(file, call):
+    """The name of NumPy's function, also where a generator of random numbers has it as a method."""
+    owner = file.value(call.func.value) if isinstance(call.func, ast.Attribute) else None
+    is_generator = isinstance(owner, ast.Call) and file.called(owner) in (
+        "np.random.RandomState", "np.random.default_rng")
+    return f"np.random.{call.func.attr}" if is_generator else file.called(call)
 
 
 def _wide_array(file, node, deep=8):

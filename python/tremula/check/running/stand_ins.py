@@ -261,7 +261,7 @@ def _keras(recorder, name, method):
         if name == "fit":
             _lengthen(result, first, epochs)
         elif name == "predict":
-            return _as_long(result, given.get("x"))
+            return _as_long(result, given.get("x"), given.get("steps"))
         return result
 
     return traced
@@ -363,14 +363,32 @@ def _lengthen(history, first, epochs):
             history.history[key] = list(values[:1]) * (epochs - first)
 
 
-def _as_long(result, data):
+def _as_long(result, data, steps):
     """Predictions for as many items as the data has, where it has a length."""
     import tensorflow as tf
     first = tf.nest.flatten(data)[0] if data is not None else None
-    if not isinstance(first, (np.ndarray, tf.Tensor)):
+    count = len(first) if isinstance(first, (np.ndarray, tf.Tensor)) else _items(first, steps)
+    if count is None:
         return result
     return tf.nest.map_structure(
-        lambda one: np.zeros([len(first), *one.shape[1:]], one.dtype), result)
+        lambda one: np.zeros([count, *one.shape[1:]], one.dtype), result)
+
+
+def _items(data, steps):
+    """How many items so many steps take of a dataset, None: all; None where it does not tell."""
+    import tensorflow as tf
+    if not isinstance(data, tf.data.Dataset) or not tf.executing_eagerly():
+        return None
+    batches = steps or int(data.cardinality())
+    size = tf.nest.flatten(tf.compat.v1.data.get_output_shapes(data))[0][:1].as_list()
+    if batches < 0 or not size:
+        return None
+    if size[0] is not None:
+        return batches * size[0]
+    while data is not None and not hasattr(data, "_batch_size"):
+        data = getattr(data, "_input_dataset", None)
+    total = int(data._input_dataset.cardinality()) if data is not None else -1
+    return min(total, batches * int(data._batch_size)) if total >= 0 else None
 
 
 # ---- Estimators ----

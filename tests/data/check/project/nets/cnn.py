@@ -1,9 +1,10 @@
 import tensorflow as tf
 
+from .base import Root
 from .losses import smooth
 
 
-class Base(tf.keras.Model):
+class Base(Root):
     def head(self, x):
         return tf.signal.fft2d(tf.cast(x, tf.complex64))  #! unsupported-op float64
 

@@ -1,0 +1,5 @@
+import tensorflow as tf
+
+
+class Root(tf.keras.Model):
+    pass
