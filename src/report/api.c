@@ -349,13 +349,29 @@ static void note_first_run(const trm_report *report) {
   }
 }
 
-/* Makes the estimate and the steps of a run whose loops count otherwise than those of the last. */
+/* Whether two estimates of a module have the same steps. */
+static bool has_same_steps(const trm_program *a, const trm_program *b) {
+  if (a->num_steps != b->num_steps) return false;
+  for (uint32_t s = 0; s < a->num_steps; ++s) {
+    const trm_program_step *x = &a->steps[s], *y = &b->steps[s];
+    if (x->repeat_count != y->repeat_count || x->executions != y->executions ||
+        x->cycles != y->cycles || x->taken != y->taken) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/* Makes the estimate and the steps of a run whose loops count otherwise than those of the last.
+ * Other inputs may give the same counts, such as a begin and an end of which both move. */
 static trm_status follow_counts(trm_report *report, const void *const *inputs, trm_error *error) {
   if (trm_program_suits(report->program, inputs)) return TRM_OK;
   trm_program *program;
   TRY(estimate(report->executable, report->is_instrumented, inputs, &program, error));
+  const bool is_same = has_same_steps(report->program, program);
   trm_program_free(report->program);
   report->program = program;
+  if (is_same) return TRM_OK;
   report->first_row = report->end_row;
   TRY(trm_database_run(report->database, "BEGIN", error));
   TRY(trm_report_write_trace(program, report->first_row, report->database, &report->end_row,

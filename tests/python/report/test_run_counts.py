@@ -1,5 +1,8 @@
 """The profile of a run has the count of its loops, also where an input of the run is that count."""
 
+import contextlib
+import sqlite3
+
 import pva
 
 PROGRAM = """
@@ -102,6 +105,9 @@ def test_steps_of_keras(profiled):
     for report in reports:
         first, second = _cycles(report)  # the number of the step counts no loop
         assert first == second
+    for one in folder.glob("tf_report__*/profile.pop"):
+        with contextlib.closing(sqlite3.connect(one)) as database:
+            assert database.execute("SELECT count(DISTINCT first_row) FROM runs").fetchone() == (1,)
 
 
 def test_logged_cycles(profiled):
