@@ -28,6 +28,7 @@ def profiles(tmp_path_factory):
     texts = {"plain": hlo_programs.PLAIN, "changed": hlo_programs.CHANGED,
              "renamed": hlo_programs.RENAMED, "gradients": hlo_programs.GRADIENTS,
              "large": hlo_programs.LARGE, "loop": hlo_programs.LOOP,
+             "counted": hlo_programs.COUNTED,
              "hostile": hlo_programs.hostile(), "pipeline": hlo_programs.pipeline()}
     found = {}
     for name, text in texts.items():
@@ -38,10 +39,14 @@ def profiles(tmp_path_factory):
         tremula("compile", "program.hlo", "-o", "x.poplar_exec", *more, folder=own,
                 check=name != "large", POPLAR_ENGINE_OPTIONS=options)
         found[name], = own.glob("tf_report__*")
-    np.save(folder / "loop" / "x.npy", np.ones((128, 128), np.float32))
-    tremula("run", "x.poplar_exec", "--input", "0=x.npy", "--repeat", "2", "--output", "out",
-            folder=folder / "loop", POPLAR_ENGINE_OPTIONS=options)
-    found["run"], = set((folder / "loop").glob("tf_report__*")) - {found["loop"]}
+    for name, program in (("run", "loop"), ("counts", "counted")):
+        own = folder / program
+        np.save(own / "x.npy", np.ones((128, 128), np.float32))
+        np.save(own / "n.npy", np.int32(10))
+        given = ["--input", "0=x.npy", *(["--input", "1=n.npy"] if name == "counts" else [])]
+        tremula("run", "x.poplar_exec", *given, "--repeat", "2", "--output", "out",
+                folder=own, POPLAR_ENGINE_OPTIONS=options)
+        found[name], = set(own.glob("tf_report__*")) - {found[program]}
     return found
 
 

@@ -74,6 +74,40 @@ ENTRY main {
 }
 """
 
+# Runs of it count the loop 10, 20, ... times: an output is the next run's count.
+COUNTED = """HloModule counted, input_output_alias={ {1}: (1, {}, may-alias) }
+
+body {
+  s = (s32[], s32[], f32[128,128]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  x = f32[128,128] get-tuple-element(s), index=2
+  y = f32[128,128] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_type="MatMul" op_name="turn/MatMul"}
+  ROOT r = (s32[], s32[], f32[128,128]) tuple(next, n, y)
+}
+
+condition {
+  s = (s32[], s32[], f32[128,128]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] get-tuple-element(s), index=1
+  ROOT c = pred[] compare(i, n), direction=LT
+}
+
+ENTRY main {
+  x = f32[128,128] parameter(0)
+  n = s32[] parameter(1)
+  zero = s32[] constant(0)
+  t = (s32[], s32[], f32[128,128]) tuple(zero, n, x)
+  w = (s32[], s32[], f32[128,128]) while(t), condition=condition, body=body
+  y = f32[128,128] get-tuple-element(w), index=2
+  more = s32[] constant(10)
+  next = s32[] add(n, more)
+  ROOT r = (f32[128,128], s32[]) tuple(y, next)
+}
+"""
+
 HOSTILE_NAMES = ["<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>", "'; DROP--",
                  "\\u202eright to left", "\\U0001f600 emoji", "x" * 10000, "__proto__", "a&amp;b"]
 

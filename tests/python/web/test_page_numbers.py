@@ -129,6 +129,26 @@ def test_the_program_and_the_trace_have_the_profiles_cycles(new_page, html, prof
     assert not page.faults
 
 
+def test_runs_that_count_their_loops_otherwise(new_page, html, profiles):
+    """Each run has the rows of its own count, and no other run's beside them."""
+    with database(profiles["counts"]) as one:
+        runs = one.execute("SELECT id, cycles - wait_cycles - load_cycles, first_row, end_row "
+                           "FROM runs").fetchall()
+        rows = {run: one.execute("SELECT count(*), sum(cycles), sum(sync_cycles) FROM trace WHERE "
+                                 "id > ? AND id < ?", (first + 1, end)).fetchone()
+                for run, _, first, end in runs}
+    assert runs[0][1] < runs[1][1] and runs[0][3] == runs[1][2]
+    page = new_page().open(html("counts"))
+    for run, cycles, *_ in runs:
+        page.go(f"v=trace&run={run}")
+        assert page.value("range.cycles") == rows[run][1] == cycles
+        assert page.value("range.sync") == rows[run][2]
+        label = page.page.locator("#trace-chart").get_attribute("aria-label")
+        assert f" {rows[run][0]} rows over " in f" {label}", label
+    assert not page.faults
+
+
+
 @pytest.mark.parametrize("name", ["plain", "loop", "pipeline"])
 def test_a_sandwich_has_the_cycles_of_each_name_and_its_parts(new_page, html, profiles, name):
     page = new_page().open(f"{html(name)}#v=trace&mode=sandwich", "trace")

@@ -43,7 +43,7 @@ const PART_MEMBERS = [
 ];
 
 const RUN =
-  "id name cycles_base wait_cycles load_cycles cycles start_seconds wait_seconds host_seconds infeed_wait_seconds".split(
+  "id name cycles_base wait_cycles load_cycles cycles start_seconds wait_seconds host_seconds infeed_wait_seconds first_row".split(
     " ",
   );
 

@@ -1,4 +1,5 @@
-// Answers to views about all rows of the trace, made by the worker: a million rows take time.
+// Answers to views about all rows of a run, made by the worker: a million rows take time. `first` is the run's first
+// row in the trace.
 
 import { Grown, inOrder } from "./grown.js";
 import { byName, frames, leftHeavy, pipelineGrid, rangeSums } from "./sums.js";
@@ -10,9 +11,9 @@ import { rowsOf } from "./trace.js";
 const TOP = 20;
 
 /** Sums of a range of cycles: kinds and the top operations, the largest first.
- * @param {Profile} profile @param {number|null} lo @param {number|null} hi null: no bound */
-export function sums(profile, lo, hi) {
-  const { columns: c, names, stands } = rowsOf(profile);
+ * @param {Profile} profile @param {number} first @param {number|null} lo @param {number|null} hi null: no bound */
+export function sums(profile, first, lo, hi) {
+  const { columns: c, names, stands } = rowsOf(profile, first);
   const kindOf = (/** @type {number} */ row) => (stands(row) ? "…" : names.letter(c.program[row]));
   const count = names.programs.name.ids.length;
   const found = rangeSums(c, lo ?? -Infinity, hi ?? Infinity, kindOf, names.op, count);
@@ -20,29 +21,29 @@ export function sums(profile, lo, hi) {
   return { ...found, kinds: sorted(found.kinds), names: sorted(found.names).slice(0, TOP) };
 }
 
-/** @param {Profile} profile @param {string} ipu "": all */
-function groupsOf(profile, ipu) {
-  const { columns, names } = rowsOf(profile);
+/** @param {Profile} profile @param {number} first @param {string} ipu "": all */
+function groupsOf(profile, first, ipu) {
+  const { columns, names } = rowsOf(profile, first);
   return byName(columns, names.programs.name, ipu);
 }
 
-/** The rows with equal names merged. @param {Profile} profile @param {string} ipu */
-export function heavy(profile, ipu) {
+/** The rows with equal names merged. @param {Profile} profile @param {number} first @param {string} ipu */
+export function heavy(profile, first, ipu) {
   const labels = new Map();
-  const { levels, total } = leftHeavy(groupsOf(profile, ipu), labels);
+  const { levels, total } = leftHeavy(groupsOf(profile, first, ipu), labels);
   return {
     lanes: [{ title: "all rows, equal names merged, heaviest first", levels }],
     labels: textsOf(labels.keys()).packed(),
     offset: 0,
     total,
-    kinds: rowsOf(profile).kinds,
+    kinds: rowsOf(profile, first).kinds,
   };
 }
 
 /** Lanes around the name `asked`; if it is "", around the name with the most cycles of its own.
- * @param {Profile} profile @param {string} ipu @param {string} asked */
-export function sandwich(profile, ipu, asked) {
-  const groups = groupsOf(profile, ipu);
+ * @param {Profile} profile @param {number} first @param {string} ipu @param {string} asked */
+export function sandwich(profile, first, ipu, asked) {
+  const groups = groupsOf(profile, first, ipu);
   const all = frames(groups);
   const whole = all.reduce((sum, one) => sum + one.self, 0);
   const heaviest = all.reduce((a, b) => (b.self > a.self ? b : a), { name: "", self: -1 });
@@ -62,7 +63,7 @@ export function sandwich(profile, ipu, asked) {
     ],
     labels: textsOf(labels.keys()).packed(),
     offset: 0,
-    kinds: rowsOf(profile).kinds,
+    kinds: rowsOf(profile, first).kinds,
     total: all.find((one) => one.name === chosen)?.total ?? 0,
     all,
     whole,
@@ -70,16 +71,16 @@ export function sandwich(profile, ipu, asked) {
   };
 }
 
-/** @param {Profile} profile */
-export function pipeline(profile) {
-  const { columns, phases } = rowsOf(profile);
-  return pipelineGrid(columns, (row) => phases?.at(row) ?? "");
+/** @param {Profile} profile @param {number} first */
+export function pipeline(profile, first) {
+  const { columns, phaseOf } = rowsOf(profile, first);
+  return pipelineGrid(columns, phaseOf);
 }
 
 /** Rows in which tiles work, in time order, and where each begins; of each IPU, too.
- * @param {Profile} profile @param {number} offset */
-export function working(profile, offset) {
-  const { columns: c } = rowsOf(profile);
+ * @param {Profile} profile @param {number} first @param {number} offset */
+export function working(profile, first, offset) {
+  const { columns: c } = rowsOf(profile, first);
   const base = c.cycles_base;
   /** @type {Map<number, Grown>} */
   const byIpu = new Map();
@@ -99,25 +100,26 @@ export function working(profile, offset) {
   return { all: lanes.length === 1 ? lanes[0] : over(every), lanes };
 }
 
-/** The rows of a program. @param {Profile} profile @param {number} program */
-export function rowsOfProgram(profile, program) {
-  const { columns: c } = rowsOf(profile);
+/** The rows of a program. @param {Profile} profile @param {number} first @param {number} program */
+export function rowsOfProgram(profile, first, program) {
+  const { columns: c } = rowsOf(profile, first);
   const found = [];
   for (let i = c.program.indexOf(program); i >= 0; i = c.program.indexOf(program, i + 1)) found.push(i);
   return found;
 }
 
-/** The cycle at which each step begins first. @param {Profile} profile @param {number} count of steps */
-export function beginnings(profile, count) {
-  const { columns: c } = rowsOf(profile);
-  const first = new Float64Array(count).fill(NaN);
+/** The cycle at which each step begins first. @param {Profile} profile @param {number} first @param {number} count of
+ *   steps */
+export function beginnings(profile, first, count) {
+  const { columns: c } = rowsOf(profile, first);
+  const begins = new Float64Array(count).fill(NaN);
   for (let i = 2; i < c.program.length; ++i) {
     const program = c.program[i];
-    if (program >= 0 && program < count && Number.isNaN(first[program])) first[program] = c.cycles_base[i];
+    if (program >= 0 && program < count && Number.isNaN(begins[program])) begins[program] = c.cycles_base[i];
   }
   for (let p = 0, last = 0; p < count; ++p) {
-    if (Number.isNaN(first[p]) || first[p] < last) first[p] = last;
-    last = first[p];
+    if (Number.isNaN(begins[p]) || begins[p] < last) begins[p] = last;
+    last = begins[p];
   }
-  return first;
+  return begins;
 }

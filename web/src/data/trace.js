@@ -33,21 +33,35 @@ export function namesIn(profile) {
   return profile.once("names", () => namesOf(profile.programNames(), new Sources(profile.sourceTable())));
 }
 
-/** The rows and what they are. @param {Profile} profile */
-export function rowsOf(profile) {
+/** All rows: those of runs that count their loops alike stand there once. @param {Profile} profile */
+function allRows(profile) {
   return profile.once("rows", () => {
-    const columns = profile.database.columns("trace", COLUMNS, COLUMNS.length - 1);
-    const phases = profile.database.has("trace", "phase") ? profile.database.texts("trace", ["phase"])[0] : null;
-    const names = namesIn(profile);
-    const kinds = new Set();
-    for (const program of columns.program) kinds.add(names.letter(program));
-    return { columns, phases, names, kinds, stands: standsFor(columns, names.programs.end) };
+    const { database } = profile;
+    return {
+      columns: database.columns("trace", COLUMNS, COLUMNS.length - 1),
+      phases: database.has("trace", "phase") ? database.texts("trace", ["phase"])[0] : null,
+      begins: database.records("runs", ["first_row"]).map((run) => run[0]),
+    };
   });
 }
 
-/** The columns for the page. @param {Profile} profile */
-export function trace(profile) {
-  return copyOf(rowsOf(profile).columns);
+/** The rows of a run and what they are. @param {Profile} profile @param {number} first of the rows */
+export function rowsOf(profile, first) {
+  return profile.once(`rows from ${first}`, () => {
+    const { columns: all, phases, begins } = allRows(profile);
+    const end = Math.min(all.program.length, ...begins.filter((row) => row > first));
+    const columns = Object.fromEntries(Object.entries(all).map(([key, one]) => [key, one.subarray(first, end)]));
+    const names = namesIn(profile);
+    const kinds = new Set();
+    for (const program of columns.program) kinds.add(names.letter(program));
+    const phaseOf = (/** @type {number} */ row) => phases?.at(first + row) ?? "";
+    return { columns, phaseOf, names, kinds, stands: standsFor(columns, names.programs.end) };
+  });
+}
+
+/** The columns for the page. @param {Profile} profile @param {number} first */
+export function trace(profile, first) {
+  return copyOf(rowsOf(profile, first).columns);
 }
 
 /** The lanes of rows: IPU (-1: all), and 1 for a row that runs beside another one of its IPU.
@@ -69,10 +83,10 @@ function lanesOf(c, ipus) {
 
 /**
  * Lanes with boxes: one for each row or, nested, one for each part of the rows' names, by depth.
- * @param {Profile} profile @param {boolean} nested @param {number} offset of the first row
+ * @param {Profile} profile @param {number} first @param {boolean} nested @param {number} offset of the first row
  */
-export function flame(profile, nested, offset) {
-  const { columns: c, names: programs, kinds } = rowsOf(profile);
+export function flame(profile, first, nested, offset) {
+  const { columns: c, names: programs, kinds } = rowsOf(profile, first);
   const names = programs.programs.name;
   const ipus = profile.database.value("SELECT count(*) FROM ipus") || 1;
   const lane = lanesOf(c, ipus);
@@ -151,8 +165,9 @@ function laneLevels(rows, c, labelsOf, offset) {
   return levels.map((boxes) => boxes.level());
 }
 
-/** Rows of a profile for Perfetto: a process. @typedef {{profile: Profile, name: string, offset: number}} Process
- *   `name`: "" if it is the only one; `offset` of the first row */
+/** Rows of a profile for Perfetto: a process.
+ * @typedef {{profile: Profile, first: number, name: string, offset: number}} Process `first` of its rows; `name`: "" if
+ *   it is the only one; `offset` of the first row */
 
 /** Chrome's trace events, which Perfetto opens; times in microseconds. They are packed as they are written, because
  * the text of a long trace takes half as much as the profile. @param {Process[]} processes @param {any[]} more events */
@@ -171,10 +186,10 @@ export async function perfetto(processes, more) {
 }
 
 /** @param {Process} process @param {number} pid */
-function* perfettoEvents({ profile, name: process, offset }, pid) {
-  const { columns: c, names } = rowsOf(profile),
+function* perfettoEvents({ profile, first, name: process, offset }, pid) {
+  const { columns: c, names } = rowsOf(profile, first),
     scale = 1e6 / profile.target.clock_frequency;
-  const { lanes } = flame(profile, false, offset);
+  const { lanes } = flame(profile, first, false, offset);
   if (process !== "") yield { ph: "M", pid, tid: 0, name: "process_name", args: { name: process } };
   for (const [tid, { ipu, beside, levels }] of lanes.entries()) {
     const name = ipu < 0 ? "all IPUs" : `IPU ${ipu}${beside ? " beside" : ""}`;

@@ -30,12 +30,12 @@ function rowsAt({ order, begins }, c) {
 }
 
 /** @param {App} app @param {Programs} names
- * @param {Columns} c @param {number} offset @param {Plot} trace */
-export async function bspPanel(app, names, c, offset, trace) {
+ * @param {Columns} c @param {number} first of its rows in the trace @param {number} offset @param {Plot} trace */
+export async function bspPanel(app, names, c, first, offset, trace) {
   const { programs } = names;
   const runs = await app.ask("tileCycles");
   /** @type {ReturnType<typeof import("../data/rows.js").working>} */
-  const { all, lanes } = await app.ask("working", offset);
+  const { all, lanes } = await app.ask("working", first, offset);
   const { order, begins } = all,
     rowAt = rowsAt(all, c);
   const tiles = app.overview.numTiles,

@@ -34,6 +34,11 @@ export function runOf(o, id) {
   return o.runs.find((/** @type {any[]} */ row) => row[0] === id) ?? null;
 }
 
+/** The first row of a run in the trace; also without a run. @param {any[]|null} run */
+export function firstRow(run) {
+  return run?.[10] ?? 0;
+}
+
 /** The host's lane of a run: waiting and loading, then the run. Its labels are these three.
  * @param {string} title @param {any[]|null} run @param {number} total @param {number} label @param {number} row */
 export function runLane(title, run, total, label, row) {
@@ -64,9 +69,9 @@ export function chosenLanes(app, lanes) {
   return lanes.filter((lane) => only === "" || String(lane.ipu) === only || lane.ipu < 0);
 }
 
-/** @typedef {{first: number, offset: number, report: number, c: Columns, names: Programs,
- *   stands: (row: number) => boolean}} Part rows of a report: `first`, the number of its row 0 in the chart; `offset`,
- *   the cycles from the begin of the run to its first row */
+/** @typedef {{first: number, firstRow: number, offset: number, report: number, c: Columns, names: Programs,
+ *   stands: (row: number) => boolean}} Part rows of a report: `first`, the number of its row 0 in the chart;
+ *   `firstRow`, in the trace; `offset`, the cycles from the begin of the run to its first row */
 
 /** The lanes of the other instances in this run; x is cycles since each began to wait.
  * @param {App} app @param {number} runId @param {number} first of their rows @param {number} label of the first
@@ -85,8 +90,8 @@ export async function otherLanes(app, runId, first, label) {
       before = instanceName(app, o),
       offset = (run?.[3] ?? 0) + (run?.[4] ?? 0);
     const [c, flame, names] = await Promise.all([
-      app.client.ask(report, "trace"),
-      app.client.ask(report, "flame", false, offset),
+      app.client.ask(report, "trace", firstRow(run)),
+      app.client.ask(report, "flame", firstRow(run), false, offset),
       programNames(app, report),
     ]);
     const base = next;
@@ -100,7 +105,7 @@ export async function otherLanes(app, runId, first, label) {
         })),
       });
     }
-    parts.push({ first: base, offset, report, c, names, stands: standsFor(c, names.programs.end) });
+    parts.push({ first: base, firstRow: firstRow(run), offset, report, c, names, stands: standsFor(c, names.programs.end) });
     for (const kind of flame.kinds) kinds.add(kind);
     next = base + c.program.length;
     total = Math.max(total, run?.[5] ?? o.totals.cycles);

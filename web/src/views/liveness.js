@@ -76,7 +76,7 @@ async function chart(app, names, series, steps) {
   const { state } = app;
   const count = names.programs.id.length,
     nameOf = names.name;
-  const cycles = state.get("x") === "cycles" ? await app.ask("beginnings", count) : null;
+  const cycles = state.get("x") === "cycles" ? await app.ask("beginnings", 0, count) : null;
   const end = cycles === null ? count : Math.max(1, app.overview.totals.cycles);
   const place = (/** @type {number} */ step) => (cycles === null ? step : step >= count ? end : cycles[step]);
   const edges = new Float64Array(series.steps.length + 1).fill(end);

@@ -6,10 +6,10 @@ import { column, table } from "../base/table.js";
 
 /** @typedef {NonNullable<ReturnType<typeof import("../data/sums.js").pipelineGrid>>} Grid */
 
-/** @param {App} app */
-export async function pipelinePanel(app) {
+/** @param {App} app @param {number} first row of the run */
+export async function pipelinePanel(app, first) {
   /** @type {Grid|null} */
-  const grid = await app.ask("pipeline");
+  const grid = await app.ask("pipeline", first);
   if (grid === null) return null;
   const { critical, span } = grid;
   const facts = h(

@@ -9,6 +9,7 @@ import { column, Table, table } from "../base/table.js";
 import { Grown } from "../data/grown.js";
 import { placeOf } from "../data/names.js";
 import { unpack } from "../data/records.js";
+import { firstRow, runOf } from "./instances.js";
 import { variableTable } from "./memory_parts.js";
 import { programNames, programNumbers } from "./programs.js";
 
@@ -173,8 +174,9 @@ async function details(app, names, programs, i) {
   const set = programs.compute_set[i] >= 0 ? await app.ask("computeSet", programs.compute_set[i]) : null;
   const op = names.op(i);
   const touched = unpack(await app.ask("variablesOfSource", programs.source[i], i));
+  const run = runOf(app.overview, app.state.number("run", 0));
   /** @type {number[]} */
-  const seen = app.overview.tables.includes("trace") ? await app.ask("rowsOfProgram", i) : [];
+  const seen = app.overview.tables.includes("trace") ? await app.ask("rowsOfProgram", firstRow(run), i) : [];
   const streams = programs.stream?.[i] >= 0 ? await app.ask("streams") : null;
   const stream = streams?.find((row) => row[0] === programs.stream[i]);
   return h(

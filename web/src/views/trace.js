@@ -24,7 +24,17 @@ import {
   markPanel,
   pickMark,
 } from "./host.js";
-import { chosenLanes, instanceName, instancesPanel, laneTitle, otherLanes, rowText, runLane, runOf } from "./instances.js";
+import {
+  chosenLanes,
+  firstRow,
+  instanceName,
+  instancesPanel,
+  laneTitle,
+  otherLanes,
+  rowText,
+  runLane,
+  runOf,
+} from "./instances.js";
 import { pipelinePanel } from "./pipeline.js";
 import { programNames } from "./programs.js";
 import { rowPanel, streamsPanel, sumsPanel } from "./trace_parts.js";
@@ -37,7 +47,7 @@ async function lanesOf(app, run, mode) {
   const wait = run?.[3] ?? 0,
     load = run?.[4] ?? 0,
     offset = wait + load;
-  const flame = await app.ask("flame", mode === "flame", offset);
+  const flame = await app.ask("flame", firstRow(run), mode === "flame", offset);
   const before = instanceName(app, app.overview);
   const first = flame.labels.ids.length;
   const lanes = chosenLanes(app, flame.lanes).map((lane) => ({ title: laneTitle(lane, before), levels: lane.levels }));
@@ -54,14 +64,15 @@ async function render(app) {
     return { element: empty("This profile has no table 'trace': it was written without outputExecutionProfile.") };
   await app.readTimelines();
   const names = await programNames(app);
-  /** @type {Columns} */
-  const c = await app.ask("trace");
   const runId = state.number("run", 0),
-    run = runOf(o, runId);
+    run = runOf(o, runId),
+    start = firstRow(run);
+  /** @type {Columns} */
+  const c = await app.ask("trace", start);
   const mode = state.get("mode", o.ipus.length > 2 ? "flat" : "flame");
   const stands = standsFor(c, names.programs.end);
-  const sides = mode === "sandwich" ? await app.ask("sandwich", state.get("ipu"), state.get("frame")) : null;
-  const merged = mode === "heavy" ? await app.ask("heavy", state.get("ipu")) : sides;
+  const sides = mode === "sandwich" ? await app.ask("sandwich", start, state.get("ipu"), state.get("frame")) : null;
+  const merged = mode === "heavy" ? await app.ask("heavy", start, state.get("ipu")) : sides;
   const built = merged ?? (await lanesOf(app, run, mode));
   built.more ??= []; // labels behind those of the worker
   const aligned = align(app, run);
@@ -88,7 +99,7 @@ async function render(app) {
     built.lanes = [...built.lanes, ...others.lanes];
     for (const kind of others.kinds) built.kinds.add(kind);
   }
-  const own = { first: 0, offset: built.offset, report: app.report, c, names, stands };
+  const own = { first: 0, firstRow: start, offset: built.offset, report: app.report, c, names, stands };
   const plot = tracePlot(app, own, built, merged !== null, hosts, aligned.wall, others);
   const range = state.range("range");
   const ends = range.map((x) => x - built.offset);
@@ -105,7 +116,7 @@ async function render(app) {
         "run",
         o.runs.map(([id, name]) => [String(id), `#${id} ${name ?? ""}`]),
         String(run?.[0] ?? 0),
-        { z: null, range: null },
+        { z: null, range: null, row: null },
       ),
     app.menu("Rows", "mode", MODES, mode, { z: null }),
     app.ipuMenu(),
@@ -123,9 +134,9 @@ async function render(app) {
         onclick: async () => {
           const scale = 1e6 / o.target.clock_frequency;
           const more = hosts === null ? [] : hostEvents(hosts, (us) => aligned.place(us) * scale);
-          const processes = [own, ...(others?.parts ?? [])].map(({ report, offset }) => {
+          const processes = [own, ...(others?.parts ?? [])].map(({ report, firstRow: first, offset }) => {
             const name = instanceName(app, app.reports[report]).replace(/, $/, "");
-            return { report, name, offset };
+            return { report, first, name, offset };
           });
           save("trace.json.gz", await app.client.send(app.report, "perfetto", [processes, more]));
         },
@@ -153,10 +164,10 @@ async function render(app) {
     heatmapPanel(app, app.timelines),
     row >= 0 && row < c.cycles.length && rowPanel(app, names, c, row),
     sides !== null && sandwichPanel(app, sides),
-    await sumsPanel(app, ends),
-    await pipelinePanel(app),
+    await sumsPanel(app, start, ends),
+    await pipelinePanel(app, start),
     await app.part(() => streamsPanel(app)),
-    merged === null && (await app.part(() => bspPanel(app, names, c, built.offset, plot))),
+    merged === null && (await app.part(() => bspPanel(app, names, c, start, built.offset, plot))),
   );
   return {
     element,

@@ -25,10 +25,11 @@ export function rowPanel(app, names, c, row) {
   );
 }
 
-/** @param {App} app @param {number[]} ends cycles since the first step; none: of the run */
-export async function sumsPanel(app, ends) {
+/** @param {App} app @param {number} first row of the run @param {number[]} ends cycles since the first step; none: of
+ *   the run */
+export async function sumsPanel(app, first, ends) {
   /** @type {ReturnType<typeof import("../data/rows.js").sums>} */
-  const sums = await app.ask("sums", ...ends);
+  const sums = await app.ask("sums", first, ...ends);
   const compute = sums.kinds.reduce((sum, [kind, cycles]) => sum + (kind === "C" || kind === "P" ? cycles : 0), 0);
   const one = (
     /** @type {string} */ key,
