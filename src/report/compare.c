@@ -75,21 +75,32 @@ static trm_status match(const trm_profile *a, const trm_profile *b, pair **out_p
 }
 
 static void append_row(trm_text *text, const char *name, int64_t a, int64_t b) {
-  const double change = a != 0 ? 100.0 * ((double)b / (double)a - 1) : 0;
-  trm_text_format(text, "  %-26s %16s %16s %+7.1f%%\n", name, GROUPED(a), GROUPED(b), change);
+  trm_text_format(text, "  %-26s %16s %16s", name, GROUPED(a), GROUPED(b));
+  if (a != 0) trm_text_format(text, " %+7.1f%%", 100.0 * ((double)b / (double)a - 1));
+  trm_text_format(text, "\n");
+}
+
+static void append_plan(trm_text *text, char side, const trm_profile_op *op) {
+  if (*plan_of(op) != '\0') trm_text_format(text, "%57s %c: %s\n", "", side, plan_of(op));
 }
 
 static void append_text(const trm_profile *a, const trm_profile *b, const pair *pairs, size_t count,
                         size_t equal, trm_text *text) {
   trm_text_format(text, "A: %s, %s, %s\nB: %s, %s, %s\n\n%-28s %16s %16s %8s\n", a->path, a->target,
-                  a->fits ? "fits" : "OUT OF MEMORY", b->path, b->target,
-                  b->fits ? "fits" : "OUT OF MEMORY", "", "A", "B", "change");
+                  trm_profile_verdict(a), b->path, b->target, trm_profile_verdict(b), "", "A", "B",
+                  "change");
   append_row(text, "cycles of a run", a->cycles, b->cycles);
-  append_row(text, "  compute", a->compute_cycles, b->compute_cycles);
-  append_row(text, "  copies", a->copy_cycles, b->copy_cycles);
-  append_row(text, "  exchange", a->exchange_cycles, b->exchange_cycles);
-  append_row(text, "  with the host", a->host_cycles, b->host_cycles);
-  append_row(text, "  sync", a->sync_cycles, b->sync_cycles);
+  trm_profile_part left[TRM_PROFILE_PARTS], right[TRM_PROFILE_PARTS];
+  trm_profile_parts(a, left);
+  trm_profile_parts(b, right);
+  for (int i = 0; i < TRM_PROFILE_PARTS; ++i) {
+    char name[64];
+    snprintf(name, sizeof name, "  %s", left[i].name);
+    if (left[i].cycles != 0 || right[i].cycles != 0)
+      append_row(text, name, left[i].cycles, right[i].cycles);
+  }
+  if (a->overlapped_cycles != 0 || b->overlapped_cycles != 0)
+    append_row(text, "  less what overlaps", -a->overlapped_cycles, -b->overlapped_cycles);
   append_row(text, "bytes of all tiles", a->memory_bytes_with_gaps, b->memory_bytes_with_gaps);
   append_row(text, "bytes of the fullest tile", a->worst_tile_bytes, b->worst_tile_bytes);
   trm_text_format(text, "\n%14s %14s %12s %12s  op\n", "cycles A", "cycles B", "temporary A",
@@ -103,7 +114,8 @@ static void append_text(const trm_profile *a, const trm_profile *b, const pair *
                     : p->b == NULL ? " (A only)"
                                    : "");
     if (strcmp(plan_of(p->a), plan_of(p->b)) == 0) continue;
-    trm_text_format(text, "%57s A: %s\n%57s B: %s\n", "", plan_of(p->a), "", plan_of(p->b));
+    append_plan(text, 'A', p->a);
+    append_plan(text, 'B', p->b);
   }
   trm_text_format(text, "%zu op%s alike in both\n\nA: ", equal, equal == 1 ? " is" : "s are");
   trm_profile_summary(a, text);
@@ -113,9 +125,10 @@ static void append_text(const trm_profile *a, const trm_profile *b, const pair *
 }
 
 static json_t *side_of(const trm_profile *p) {
-  return json_pack("{sssssIsIsIsb}", "path", p->path, "target", p->target, "cycles",
+  return json_pack("{sssssIsIsIsbsb}", "path", p->path, "target", p->target, "cycles",
                    (json_int_t)p->cycles, "memory_bytes", (json_int_t)p->memory_bytes_with_gaps,
-                   "worst_tile_bytes", (json_int_t)p->worst_tile_bytes, "fits", (int)p->fits);
+                   "worst_tile_bytes", (json_int_t)p->worst_tile_bytes, "fits", (int)p->fits,
+                   "is_close", (int)p->is_close);
 }
 
 static json_t *op_of(const trm_profile_op *op) {

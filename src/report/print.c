@@ -105,9 +105,13 @@ static void append_head(const trm_profile *p, trm_text *text) {
   }
 }
 
+const char *trm_profile_verdict(const trm_profile *p) {
+  return p->fits ? p->is_close ? "barely fits" : "fits" : "OUT OF MEMORY";
+}
+
 static void append_memory(const trm_profile *p, trm_text *text) {
-  trm_text_format(text, "\nMemory: %s\n%-28s %16s %16s\n", p->fits ? "it fits" : "OUT OF MEMORY",
-                  "bytes of all tiles", "always live", "at times");
+  trm_text_format(text, "\nMemory: %s%s\n%-28s %16s %16s\n", p->fits ? "it " : "",
+                  trm_profile_verdict(p), "bytes of all tiles", "always live", "at times");
   for (size_t c = 0; c < p->categories.count; ++c) {
     const trm_profile_category *one = &p->categories.items[c];
     trm_text_format(text, "  %-26s %16s %16s\n", one->name, GROUPED(one->always_live),
@@ -135,27 +139,23 @@ static void append_memory(const trm_profile *p, trm_text *text) {
   }
 }
 
-typedef struct part {
-  const char *name;
-  int64_t cycles;
-} part;
-enum { COLLECTIVES = 5, NUM_PARTS = 8 };
+enum { COLLECTIVES = 5, NUM_PARTS = TRM_PROFILE_PARTS };
 
-static void parts_of(const trm_profile *p, part parts[NUM_PARTS]) {
-  const part all[NUM_PARTS] = {{"compute", p->compute_cycles},
-                               {"copies", p->copy_cycles},
-                               {"exchange", p->exchange_cycles},
-                               {"exchange between IPUs", p->global_exchange_cycles},
-                               {"transfers with the host", p->host_cycles},
-                               {"collectives", p->collective_cycles},
-                               {"sync", p->sync_cycles},
-                               {"control", p->control_cycles}};
-  memcpy(parts, all, sizeof all);
+void trm_profile_parts(const trm_profile *p, trm_profile_part out_parts[NUM_PARTS]) {
+  const trm_profile_part all[NUM_PARTS] = {{"compute", p->compute_cycles},
+                                           {"copies", p->copy_cycles},
+                                           {"exchange", p->exchange_cycles},
+                                           {"exchange between IPUs", p->global_exchange_cycles},
+                                           {"transfers with the host", p->host_cycles},
+                                           {"collectives", p->collective_cycles},
+                                           {"sync", p->sync_cycles},
+                                           {"control", p->control_cycles}};
+  memcpy(out_parts, all, sizeof all);
 }
 
 static void append_cycles(const trm_profile *p, trm_text *text) {
-  part parts[NUM_PARTS];
-  parts_of(p, parts);
+  trm_profile_part parts[NUM_PARTS];
+  trm_profile_parts(p, parts);
   trm_text_format(text, "\n%-28s %16s %7s  ", "Cycles of a run", GROUPED(p->cycles), "share");
   append_bar(p->cycles, p->cycles_low, p->cycles_high, p->cycles_like, text);
   trm_text_format(text, "\n");
@@ -213,8 +213,8 @@ static char *json_of(const trm_profile *p) {
   trm_profile_summary(p, &summary);
   json_t *cycles = json_object(), *memory = json_object(), *ops = json_array(),
          *runs = json_array(), *tiles = json_array(), *notes = json_array();
-  part parts[NUM_PARTS];
-  parts_of(p, parts);
+  trm_profile_part parts[NUM_PARTS];
+  trm_profile_parts(p, parts);
   for (int i = 0; i < NUM_PARTS; ++i) {
     json_object_set_new(cycles, parts[i].name, json_integer(parts[i].cycles));
   }
@@ -246,14 +246,14 @@ static char *json_of(const trm_profile *p) {
     json_array_append_new(notes, json_string(p->notes.items[n]));
   }
   json_object_set_new(cycles, "overlapped", json_integer(p->overlapped_cycles));
-  json_t *all = json_pack("{sssssssIsIsIsIsbsIsIsososososososs*}", "module", p->module, "timestamp",
-                          p->timestamp, "target", p->target, "num_ipus", (json_int_t)p->num_ipus,
-                          "num_replicas", (json_int_t)p->num_replicas, "bytes_per_tile",
-                          (json_int_t)p->bytes_per_tile, "cycles", (json_int_t)p->cycles, "fits",
-                          (int)p->fits, "worst_tile_bytes", (json_int_t)p->worst_tile_bytes,
-                          "memory_bytes", (json_int_t)p->memory_bytes_with_gaps, "cycles_by_part",
-                          cycles, "memory_by_category", memory, "fullest_tiles", tiles, "ops", ops,
-                          "runs", runs, "notes", notes, "summary", summary.data);
+  json_t *all = json_pack(
+      "{sssssssIsIsIsIsbsbsIsIsososososososs*}", "module", p->module, "timestamp", p->timestamp,
+      "target", p->target, "num_ipus", (json_int_t)p->num_ipus, "num_replicas",
+      (json_int_t)p->num_replicas, "bytes_per_tile", (json_int_t)p->bytes_per_tile, "cycles",
+      (json_int_t)p->cycles, "fits", (int)p->fits, "is_close", (int)p->is_close, "worst_tile_bytes",
+      (json_int_t)p->worst_tile_bytes, "memory_bytes", (json_int_t)p->memory_bytes_with_gaps,
+      "cycles_by_part", cycles, "memory_by_category", memory, "fullest_tiles", tiles, "ops", ops,
+      "runs", runs, "notes", notes, "summary", summary.data);
   json_object_set_new(all, "between_domains_cycles", json_integer(p->between_domains_cycles));
   if (all != NULL && p->cycles_like != NULL && p->bytes_like != NULL) {
     json_object_set_new(

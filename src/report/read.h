@@ -57,6 +57,17 @@ trm_status trm_profile_find(const char *path, const char *what, trm_arena *arena
 trm_status trm_profile_read(const char *path, trm_profile *out_profile, trm_error *error);
 void trm_profile_free(trm_profile *profile);
 
+/* "fits", "barely fits" (nearer to the limit than the estimate is exact) or "OUT OF MEMORY". */
+const char *trm_profile_verdict(const trm_profile *profile);
+
+/* The parts of the cycles of a run, which add up to them and what overlaps. */
+enum { TRM_PROFILE_PARTS = 8 };
+typedef struct trm_profile_part {
+  const char *name;
+  int64_t cycles;
+} trm_profile_part;
+void trm_profile_parts(const trm_profile *profile, trm_profile_part out_parts[TRM_PROFILE_PARTS]);
+
 /* Writes a number such as "1 234 567" into the buffer, and returns the buffer. */
 const char *trm_profile_number(int64_t number, char buffer[32]);
 #define GROUPED(n) trm_profile_number((n), (char[32]){0})
