@@ -13,7 +13,7 @@ import subprocess
 
 import pytest
 
-from analyser import ROOT
+from analyser import ROOT, tremula
 
 
 @contextlib.contextmanager
@@ -76,11 +76,31 @@ def test_graph_opens_finds_and_says_what_is_missing(new_page, html):
     page.page.wait_for_selector(".graphbox [data-chosen]")
     chosen = page.page.locator(".graphbox [data-chosen]").get_attribute("aria-label")
     assert "Tanh" in chosen and "tanh f32[64,512]" in chosen
-    assert "does not say which computations an instruction calls" in page.main()
+    assert "does not say which computations" not in page.main()  # there is one
     shapes = page.page.locator(".graphbox text.edge").all_text_contents()
     assert "f32[64,512]" in shapes
     picture, name = saved(page, lambda: page.page.get_by_role("button", name="Save SVG").click())
     assert name == "graph.svg" and picture.startswith(b"<svg") and b"Tanh" in picture
+    assert not page.faults
+
+
+def test_a_graph_without_calls_and_names(new_page, html, profiles, tmp_path):
+    """Files of old versions do not say what a loop calls. Without names of ops, the computation
+    with most instructions is shown."""
+    assert "does not say which computations" not in new_page().open(
+        f"{html('loop')}#v=graph", "graph").main()
+    folder = shutil.copytree(profiles["loop"], tmp_path / "old")
+    framework = json.loads((folder / "framework.json").read_text())
+    for computation in framework["computations"]:
+        for one in computation["instructions"]:
+            one.pop("calls", None)
+            one["opName"] = None
+    (folder / "framework.json").write_text(json.dumps(framework))
+    tremula("report", folder, "--html", tmp_path / "old.html")
+    page = new_page().open(f"{(tmp_path / 'old.html').as_uri()}#v=graph", "graph")
+    assert "does not say which computations an instruction calls" in page.main()
+    most = max(framework["computations"], key=lambda one: len(one["instructions"]))
+    assert page.page.get_by_label("Computation").input_value() == most["name"]
     assert not page.faults
 
 

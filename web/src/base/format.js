@@ -54,6 +54,20 @@ export function share(part, whole, digits = 1) {
   return whole > 0 ? `${((100 * part) / whole).toFixed(digits)}${SPACE}%` : "–";
 }
 
+/** "1 row", "2 rows". @param {number} n @param {string} word @param {string} [many] */
+export function counted(n, word, many = `${word}s`) {
+  return `${grouped(n)} ${n === 1 ? word : many}`;
+}
+
+/** "−9 to +22 %". @param {number} value @param {number} low @param {number} high */
+export function barText(value, low, high) {
+  const text = (/** @type {number} */ end) => {
+    const percent = value > 0 ? Math.round(100 * (end / value - 1)) : 0;
+    return `${percent < 0 ? "−" : "+"}${Math.abs(percent)}`;
+  };
+  return `${text(low)} to ${text(high)} %`;
+}
+
 /** As C's %.4g without an exponent. @param {number} value */
 export function short(value) {
   if (!Number.isFinite(value)) return "–";

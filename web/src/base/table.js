@@ -4,7 +4,7 @@ import { EXTRA, PAUSE, ROW, sorted, windowOf, writeLines } from "./arrange.js";
 import { cell, numeric, spacer } from "./cells.js";
 import { h, save } from "./dom.js";
 import { matcher } from "./filter.js";
-import { grouped, textOf } from "./format.js";
+import { counted, grouped, textOf } from "./format.js";
 
 /**
  * @typedef {object} Column
@@ -157,9 +157,8 @@ export class Table {
 
   count() {
     const { rows, options } = this,
-      all = grouped(options.rows.length);
-    this.status.textContent =
-      rows.length === options.rows.length ? `${all} rows` : `${grouped(rows.length)} of ${all} rows`;
+      all = counted(options.rows.length, "row");
+    this.status.textContent = rows.length === options.rows.length ? all : `${grouped(rows.length)} of ${all}`;
   }
 
   *arranging() {

@@ -62,8 +62,9 @@ function pathsOf(instructions, fold) {
  * @param {any[]} computations */
 function fullest(computations) {
   const named = (c) => c.instructions.filter((i) => i.opName && i.opcode !== "parameter").length;
+  const more = (a, b) => named(a) - named(b) || a.instructions.length - b.instructions.length;
   return computations.reduce(
-    (best, c) => (best === undefined || named(c) > named(best) ? c : best),
+    (best, c) => (best === undefined || more(c, best) > 0 ? c : best),
     /** @type {any} */ (undefined),
   );
 }
@@ -154,7 +155,8 @@ export function graph(profile, computation, open, fold, inputs) {
     edges: [...edges.values()].filter((e) => boxes.has(e.from) && boxes.has(e.to)),
     cut,
     size,
-    hasCalls: instructions.some((i) => i.calls !== undefined),
+    lacksCalls:
+      list.length > 1 && !value.computations.some((c) => (c.instructions ?? []).some((i) => i.calls !== undefined)),
   };
 }
 

@@ -1,7 +1,7 @@
 // V8 Graph: HLO instructions as nested boxes by name scope; a box opens when it is chosen.
 
 import { empty, h, panel, save } from "../base/dom.js";
-import { cyclesWords, grouped, textOf } from "../base/format.js";
+import { counted, cyclesWords, textOf } from "../base/format.js";
 import { column, table } from "../base/table.js";
 import { back, s, SVG } from "../charts/svg.js";
 import { unnumbered } from "../data/graph.js";
@@ -29,7 +29,7 @@ function titleOf(box) {
 /** @param {any} box */
 function detailOf(box) {
   const stage = box.stage === undefined ? "" : `, stage ${box.stage}`;
-  return cut(box.scope ? `${box.count} instructions${stage}` : `${box.opcode} ${box.shape}`, 30);
+  return cut(box.scope ? `${counted(box.count, "instruction")}${stage}` : `${box.opcode} ${box.shape}`, 30);
 }
 
 /** The scopes to open so that an instruction is in sight. @param {string} path */
@@ -120,14 +120,14 @@ async function render(app) {
       ),
     ),
     result.cut && h("p.note", "Too much is open: some boxes are not drawn. Fold a scope."),
-    !result.hasCalls &&
+    result.lacksCalls &&
       h("p.dim", "This framework.json does not say which computations an instruction calls; choose them in the menu."),
     panel(
       "Graph",
       h("div.graphbox", picture),
       h(
         "p.dim",
-        `${grouped(result.boxes.length)} boxes, ${grouped(result.edges.length)} arrows. Enter opens or folds a scope.`,
+        `${counted(result.boxes.length, "box", "boxes")}, ${counted(result.edges.length, "arrow")}. Enter opens or folds a scope.`,
       ),
     ),
     box && details(app, box, result, byHlo, values),
@@ -300,7 +300,7 @@ function details(app, box, result, byHlo, values) {
     h(
       "p.dim",
       box.scope
-        ? `${grouped(box.count)} instructions, ${textOf("number", values.get(box.id))} in all`
+        ? `${counted(box.count, "instruction")}, ${textOf("number", values.get(box.id))} in all`
         : `${box.hlo[0]}: ${box.opcode} ${box.shape}${box.role ? `, ${box.role}` : ""}${box.stage === undefined ? "" : `, stage ${box.stage}`}`,
     ),
     box.calls.length > 0 &&

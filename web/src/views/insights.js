@@ -202,7 +202,7 @@ async function render(app) {
               h(
                 "span",
                 { "data-key": `fullest.${row[0]}`, "data-value": row[1] },
-                `${bytesText(row[1])} (${share(row[1], end, 0)})`,
+                `${bytesText(row[1])} (${share(row[1], end)})`,
               ),
             ]),
           ),

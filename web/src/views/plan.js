@@ -1,9 +1,9 @@
 // The page of `tremula plan --html`: plans side by side, a column for each.
 
 import { empty, h, pairs, panel } from "../base/dom.js";
-import { bytesWords, grouped, share } from "../base/format.js";
+import { barText, bytesWords, grouped, share } from "../base/format.js";
 import { column, table } from "../base/table.js";
-import { barText, columnsOf, measures, rangeText, verdict } from "./plan_columns.js";
+import { columnsOf, measures, rangeText, verdict } from "./plan_columns.js";
 import { cutPanels, hints, notes, smallest } from "./plan_advice.js";
 
 /** @typedef {import("./plan_columns.js").PlanColumn} PlanColumn */

@@ -1,6 +1,6 @@
 // The columns of the page of plans, and the figures that are its rows.
 
-import { bytesText, decimal, grouped, share } from "../base/format.js";
+import { barText, bytesText, counted, decimal, grouped, share } from "../base/format.js";
 
 /** @typedef {{id: number, title: string, plan: any}} PlanColumn */
 /**
@@ -13,11 +13,10 @@ import { bytesText, decimal, grouped, share } from "../base/format.js";
 
 /** What a case is of, by name. @param {any} one @param {string[]} swept the key of a sweep, if any */
 function aspects(one, swept) {
-  const count = (/** @type {number} */ n, /** @type {string} */ word) => `${n} ${word}${n === 1 ? "" : "s"}`;
   return {
     target: one.target,
-    ipus: count(one.ipus, "IPU"),
-    ...(one.instances === undefined ? {} : { instances: count(one.instances, "instance") }),
+    ipus: counted(one.ipus, "IPU"),
+    ...(one.instances === undefined ? {} : { instances: counted(one.instances, "instance") }),
     ...(one.batch === undefined ? {} : { batch: `batch ${one.batch}` }),
     ...Object.fromEntries(swept.map((key) => [key, `${key.replace("availableMemoryProportion", "proportion")} ${one[key]}`])),
   };
@@ -45,15 +44,6 @@ export function columnsOf(answer) {
 export function verdict(plan) {
   if (plan.fits) return plan.is_close ? "barely fits" : "fits";
   return plan.is_close ? "just does not fit" : "does not fit";
-}
-
-/** "−9 to +22 %". @param {number} value @param {number} low @param {number} high */
-export function barText(value, low, high) {
-  const text = (/** @type {number} */ end) => {
-    const percent = value > 0 ? Math.round(100 * (end / value - 1)) : 0;
-    return `${percent < 0 ? "−" : "+"}${Math.abs(percent)}`;
-  };
-  return `${text(low)} to ${text(high)} %`;
 }
 
 /** @param {Measure} row @param {any} plan */

@@ -2,7 +2,7 @@
 
 import { kindTag } from "../base/cells.js";
 import { h, pairs, panel } from "../base/dom.js";
-import { bytesText, bytesWords, cyclesText, decimal, grouped, megabytes, share, short } from "../base/format.js";
+import { barText, bytesText, bytesWords, cyclesText, decimal, grouped, megabytes, share, short } from "../base/format.js";
 import { PART_LETTERS } from "../base/kinds.js";
 import { column, table } from "../base/table.js";
 
@@ -31,6 +31,10 @@ function verdict(o) {
   const capacity = target.bytes_per_tile * target.tiles_per_ipu * Math.max(1, target.ipus_per_replica ?? 1);
   const one = (/** @type {string} */ name, value, detail) =>
     h("div.figure", h("dt", name), h("dd", value, h("small", detail)));
+  const errorBar = (/** @type {string} */ key, /** @type {string|undefined} */ like) =>
+    like === undefined
+      ? ""
+      : `; ${barText(totals[key], totals[`${key}_low`], totals[`${key}_high`])} for ${like} like these`;
   return h(
     "dl.figures",
     one(
@@ -53,8 +57,8 @@ function verdict(o) {
     ),
     one(
       "Fullest tile",
-      figure("worst_tile_bytes", totals.worst_tile_bytes, share(totals.worst_tile_bytes, target.bytes_per_tile, 0)),
-      `${bytesText(totals.worst_tile_bytes)} of ${bytesWords(target.bytes_per_tile)}, tile ${totals.worst_tile % target.tiles_per_ipu} of IPU ${Math.floor(totals.worst_tile / target.tiles_per_ipu)}`,
+      figure("worst_tile_bytes", totals.worst_tile_bytes, share(totals.worst_tile_bytes, target.bytes_per_tile)),
+      `${bytesText(totals.worst_tile_bytes)} of ${bytesWords(target.bytes_per_tile)}, tile ${totals.worst_tile % target.tiles_per_ipu} of IPU ${Math.floor(totals.worst_tile / target.tiles_per_ipu)}${errorBar("worst_tile_bytes", totals.bytes_like)}`,
     ),
     one(
       "All tiles",
@@ -64,7 +68,7 @@ function verdict(o) {
     one(
       "Cycles of a run",
       figure("cycles", totals.cycles, cyclesText(totals.cycles)),
-      `${decimal((totals.cycles / target.clock_frequency) * 1e3, 3)} ms at ${short(target.clock_frequency / 1e9)} GHz`,
+      `${decimal((totals.cycles / target.clock_frequency) * 1e3, 3)} ms at ${short(target.clock_frequency / 1e9)} GHz${errorBar("cycles", totals.cycles_like)}`,
     ),
     totals.cycles > 0 &&
       one(
