@@ -60,11 +60,12 @@ def _rebuild(graph, placeholders, outputs, training):
     graph_def = graph.as_graph_def()
     cut, made = {}, {}
     needed = _needed(graph_def, outputs)
-    for key, name, dtype, shape in _weights(graph_def, needed):
+    _keep(graph_def, needed)
+    for key, name, dtype, shape in _weights(graph_def):
         if name not in made:
             made[name] = _Weight(name, tf.compat.v1.placeholder(dtype, shape, "tremula_weight"))
         cut[key] = made[name].tensor
-    norms = [node.name for node in graph_def.node if node.op in _NORMS and node.name in needed]
+    norms = [node.name for node in graph_def.node if node.op in _NORMS]
     for node in graph_def.node:
         # A custom gradient is a function over tensors of the graph that it was made in (in swish,
         # to hold less of it). The gradients of what the nodes compute are taken instead.
@@ -75,7 +76,8 @@ def _rebuild(graph, placeholders, outputs, training):
                 node.attr["exponential_avg_factor"].f = 1.0
     inputs = [tf.compat.v1.placeholder(one.dtype, one.shape, "tremula_feed")
               for one in placeholders]
-    mapping = {**cut, **{one.name: new for one, new in zip(placeholders, inputs)}}
+    mapping = {**cut, **{one.name: new for one, new in zip(placeholders, inputs)
+                         if one.op.name in needed}}
     results = tf.import_graph_def(graph_def, name="", input_map=mapping,
                                   return_elements=[one.name for one in outputs])
     results = [mapping.get(one.name, new) for one, new in zip(outputs, results)]
@@ -96,14 +98,21 @@ def _needed(graph_def, outputs):
     return found
 
 
-def _weights(graph_def, needed):
+def _keep(graph_def, needed):
+    """Keeps only these nodes: others may want a variable itself, such as what assigns to it."""
+    kept = [node for node in graph_def.node if node.name in needed]
+    del graph_def.node[:]
+    graph_def.node.extend(kept)
+    for node in graph_def.node:
+        node.attr.pop("_class", None)  # may name nodes that are gone
+
+
+def _weights(graph_def):
     """Yields (name of a tensor, name of the weight, its type, its shape) for constants of floats
     and for variables. Scalars stay in the program."""
     import tensorflow as tf
     nodes = {node.name: node for node in graph_def.node}
     for node in graph_def.node:
-        if node.name not in needed:
-            continue
         if node.op == "Const":
             value = node.attr["value"].tensor
             dtype, shape = tf.dtypes.as_dtype(value.dtype), tf.TensorShape(value.tensor_shape)

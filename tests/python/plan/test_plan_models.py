@@ -56,6 +56,17 @@ with tf.Graph().as_default() as graph:  # of a batch of its own, and one that wo
     tf.identity(y[1:], "rest")
 open("fixed.pb", "wb").write(graph.as_graph_def().SerializeToString())
 
+with tf.Graph().as_default() as graph:  # a script's whole graph, with variables of TensorFlow 1
+    x = tf.compat.v1.placeholder(tf.float32, [4, 3], name="x")
+    labels = tf.compat.v1.placeholder(tf.float32, [4, 1], name="labels")
+    w = tf.compat.v1.get_variable("layer/w", [3, 1], use_resource=False)
+    with graph.colocate_with(w.initializer):
+        y = tf.matmul(x, w, name="layer/y")
+    loss = tf.reduce_mean((y - labels) ** 2, name="loss")
+    tf.compat.v1.train.MomentumOptimizer(.1, .9).minimize(loss)
+    tf.compat.v1.global_variables_initializer()
+open("script.pb", "wb").write(graph.as_graph_def().SerializeToString())
+
 # What the command line has done for it, in one process: TensorFlow takes long to start.
 line = ["line.pb", "--feed", "x", "--fetch", "layer/y", "--batch", "4"]
 saved = ["saved", "--batch", "8"]
@@ -93,6 +104,16 @@ def plan(tool, *arguments, code=0):
     result = tool("plan", *arguments, "--json")
     assert result.returncode == code, (result.returncode, result.stderr)
     return json.loads(result.stdout)
+
+
+def test_the_whole_graph_of_a_script(tool, models):
+    """What assigns to a variable is no part of what is planned."""
+    for more in ([], ["--feed", "labels"]):
+        for training in ([], ["--training", "momentum"]):
+            answer = plan(tool, models / "script.pb", "--feed", "x", *more, "--fetch", "layer/y",
+                          *training)
+            assert answer["parameters"] == {"count": 3, "bytes": 12}
+            assert answer["input"]["name"] == "x"
 
 
 @pytest.mark.smoke
