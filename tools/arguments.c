@@ -47,6 +47,28 @@ trm_status fail(trm_error *error, trm_status status, const char *format, ...) {
   return status;
 }
 
+const char *given_again(const struct option *longs, int option, const int *often, uint64_t *given) {
+  if (option == OPTION_FEED || option == OPTION_FETCH || option == OPTION_SHAPE) return NULL;
+  for (; *often != 0; ++often) {
+    if (*often == option) return NULL;
+  }
+  for (int i = 0; longs[i].name != NULL; ++i) {
+    if (longs[i].val != option || longs[i].has_arg == no_argument) continue;
+    if (*given >> i & 1) return longs[i].name;
+    *given |= UINT64_C(1) << i;
+  }
+  return NULL;
+}
+
+const char *set_again(const trm_option *options, size_t count) {
+  for (size_t o = 0; o < count; ++o) {
+    for (size_t p = 0; p < o; ++p) {
+      if (strcmp(options[o].key, options[p].key) == 0) return options[o].key;
+    }
+  }
+  return NULL;
+}
+
 char *split_assignment(char *text) {
   char *equals = strchr(text, '=');
   if (equals == NULL || equals == text) return NULL;

@@ -65,11 +65,18 @@ int command_check(int argc, char **argv) {
       {NULL, 0, NULL, 0},
   };
   lowering_options options = {0};
+  static const int often[] = {0};
   char *output = NULL, *given;
+  const char *again;
+  uint64_t seen = 0;
   bool fits = true, run = runs_script(argc, argv);
   const char *letters = run ? "+:h" : ":h";
   int option, code = 0;
   while (code == 0 && (option = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+    if ((again = given_again(longs, option, often, &seen)) != NULL) {
+      code = complain_usage("check", "--%s is given twice", again);
+      break;
+    }
     given = option == OPTION_JSON    ? "--json"
             : option == OPTION_SARIF ? "--sarif"
             : option == OPTION_FIX   ? "--fix"

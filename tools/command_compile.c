@@ -68,8 +68,14 @@ static int parse(int argc, char **argv, arguments *a) {
       {NULL, 0, NULL, 0},
   };
   bool memory = (a->options = calloc((size_t)argc, sizeof *a->options)) != NULL;
+  static const int often[] = {OPTION_OPTION, OPTION_DUMP, 0};
+  const char *again;
+  uint64_t given = 0;
   int option;
   while (memory && (option = getopt_long(argc, argv, ":o:h", longs, NULL)) != -1) {
+    if ((again = given_again(longs, option, often, &given)) != NULL) {
+      return complain_usage("compile", "--%s is given twice", again);
+    }
     if (lowering_option(&a->lowering, option, optarg, &memory)) continue;
     char *value;
     switch (option) {
@@ -96,6 +102,9 @@ static int parse(int argc, char **argv, arguments *a) {
   if (!memory) {
     const trm_error error = {TRM_RESOURCE_EXHAUSTED, "out of memory"};
     return complain(&error);
+  }
+  if ((again = set_again(a->options, a->num_options)) != NULL) {
+    return complain_usage("compile", "the option %s is set twice", again);
   }
   if (optind >= argc) return complain_usage("compile", "say which MODEL to compile");
   if (argc - optind > 1) {

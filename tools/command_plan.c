@@ -132,6 +132,10 @@ static int add_option(char *text, plan_request *request) {
 }
 
 static int add_targets(char *text, plan_request *request, bool *out_memory) {
+  const size_t length = strlen(text);
+  if (length == 0 || text[0] == ',' || text[length - 1] == ',' || strstr(text, ",,") != NULL) {
+    return complain_usage("plan", "--target wants names such as mk1,mk2, not '%s'", text);
+  }
   char *save = NULL;
   for (char *part = strtok_r(text, ",", &save); part != NULL; part = strtok_r(NULL, ",", &save)) {
     if (request->targets.count == PLAN_MAX_LIST) return complain_usage("plan", "too many targets");
@@ -141,6 +145,9 @@ static int add_targets(char *text, plan_request *request, bool *out_memory) {
 }
 
 static int add_what_if(char *text, plan_request *request, bool *out_memory) {
+  if (strncmp(text, "batch=", 6) == 0 && request->what_if_batch != 0) {
+    return complain_usage("plan", "--what-if batch=N is given twice");
+  }
   if (strncmp(text, "batch=", 6) == 0 && !parse_count(text + 6, 1 << 20, &request->what_if_batch)) {
     return complain_usage("plan", "--what-if batch=N wants a number from 1 on, not '%s'", text + 6);
   }
@@ -201,10 +208,13 @@ static int take(int option, char **argv, plan_request *request, bool *memory) {
 
 /* Refuses two options that set the same thing. */
 static int check(const plan_request *request) {
+  const char *again = set_again(request->options, request->num_options);
+  if (again != NULL) return complain_usage("plan", "the option %s is set twice", again);
   for (size_t o = 0; o < request->num_options && request->swept != NULL; ++o) {
     const trm_option *option = &request->options[o];
-    if (strstr(option->value, "availableMemoryProportion") != NULL) {
-      return complain_usage("plan", "%s sets availableMemoryProportion, which --sweep changes",
+    if (strstr(option->value, "availableMemoryProportion") != NULL ||
+        strcmp(option->key, plan_swept_option(request->swept)) == 0) {
+      return complain_usage("plan", "%s sets what --sweep changes: leave one of them out",
                             option->key);
     }
   }
@@ -233,8 +243,14 @@ static int parse(int argc, char **argv, plan_request *request) {
       {NULL, 0, NULL, 0},
   };
   bool memory = (request->options = calloc((size_t)argc, sizeof *request->options)) != NULL;
+  static const int often[] = {OPTION_TARGET, OPTION_OPTION, OPTION_WHAT_IF, OPTION_SWEEP, 0};
+  const char *again;
+  uint64_t given = 0;
   int option, code = -1;
   while (memory && code < 0 && (option = getopt_long(argc, argv, ":h", longs, NULL)) != -1) {
+    if ((again = given_again(longs, option, often, &given)) != NULL) {
+      return complain_usage("plan", "--%s is given twice", again);
+    }
     code = take(option, argv, request, &memory);
   }
   if (code >= 0) return code;

@@ -14,6 +14,12 @@ static trm_status print(const char *path, const lowering_options *lowering, trm_
   char *text = NULL;
   trm_status status;
   if (is_executable_file(path)) {
+    if (lowering->signature != NULL ||
+        lowering->shapes.count + lowering->feeds.count + lowering->fetches.count > 0) {
+      return fail(error, TRM_INVALID_ARGUMENT,
+                  "%s is an executable: --signature, --shape, --feed and --fetch are for models",
+                  path);
+    }
     trm_executable *executable;
     status = trm_executable_load(path, &executable, error);
     if (status != TRM_OK) return status;
@@ -39,9 +45,16 @@ int command_print(int argc, char **argv) {
   };
   lowering_options lowering = {0};
   trm_error error = {0};
+  static const int often[] = {0};
+  const char *again;
+  uint64_t given = 0;
   bool memory = true;
   int option, code = -1;
   while (code < 0 && memory && (option = getopt_long(argc, argv, ":h", longs, NULL)) != -1) {
+    if ((again = given_again(longs, option, often, &given)) != NULL) {
+      code = complain_usage("print", "--%s is given twice", again);
+      break;
+    }
     if (lowering_option(&lowering, option, optarg, &memory)) continue;
     if (option == 'h') {
       print_help();

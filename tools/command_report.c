@@ -56,15 +56,20 @@ int command_report(int argc, char **argv) {
       {"help", no_argument, NULL, 'h'},
       {NULL, 0, NULL, 0},
   };
-  bool json = false, with_source = false;
-  const char *page = NULL;
+  static const int often[] = {0};
+  bool json = false, with_source = false, options = false;
+  const char *page = NULL, *again;
+  uint64_t given = 0;
   int option;
   while ((option = getopt_long(argc, argv, ":h", longs, NULL)) != -1) {
+    if ((again = given_again(longs, option, often, &given)) != NULL) {
+      return complain_usage("report", "--%s is given twice", again);
+    }
     switch (option) {
       case OPTION_JSON: json = true; break;
       case OPTION_HTML: page = optarg; break;
       case OPTION_SOURCE: with_source = true; break;
-      case OPTION_OPTIONS: print_options(); return 0;
+      case OPTION_OPTIONS: options = true; break;
       case 'h': print_help(); return 0;
       case ':': return complain_usage("report", "%s wants a value", argv[optind - 1]);
       default: return complain_usage("report", "unknown option %s", argv[optind - 1]);
@@ -72,6 +77,13 @@ int command_report(int argc, char **argv) {
   }
   const int count = argc - optind;
   const int profiles = count_profiles(argv + optind);
+  if (options && (count > 0 || json || page != NULL || with_source)) {
+    return complain_usage("report", "--options stands alone: it lists options, not a profile");
+  }
+  if (options) {
+    print_options();
+    return 0;
+  }
   if (count < 1 || (profiles > 2 && page == NULL)) {
     return complain_usage("report", "name one or two profiles");
   }

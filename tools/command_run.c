@@ -89,9 +89,15 @@ static const struct option longs[] = {
 
 /* Returns -1 to continue, otherwise the exit code. */
 static int parse(int argc, char **argv, arguments *a) {
+  static const int often[] = {OPTION_INPUT, OPTION_INFEED, OPTION_RANDOM, 0};
+  const char *again;
+  uint64_t given = 0;
   bool memory = true;
   int option, code = -1;
   while (memory && code < 0 && (option = getopt_long(argc, argv, ":o:h", longs, NULL)) != -1) {
+    if ((again = given_again(longs, option, often, &given)) != NULL) {
+      return complain_usage("run", "--%s is given twice", again);
+    }
     switch (option) {
       case OPTION_INPUT: memory = string_list_add(&a->inputs, optarg); break;
       case OPTION_INFEED: memory = string_list_add(&a->infeeds, optarg); break;

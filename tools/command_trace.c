@@ -1,4 +1,5 @@
 /* Owns: tremula trace. */
+#include <errno.h>
 #include <getopt.h>
 #include <string.h>
 
@@ -19,12 +20,15 @@ static trm_status export_to(const char *const *files, size_t count, const char *
   char *text;
   trm_status status = trm_report_export(files, count, &text, error);
   if (status != TRM_OK) return status;
+  errno = 0;
   FILE *out = path != NULL ? fopen(path, "w") : stdout;
   const bool good = out != NULL && fputs(text, out) >= 0 && fputc('\n', out) != EOF;
   const bool closed = out == NULL || out == stdout || fclose(out) == 0;
+  const int problem = errno;
   trm_free(text);
   if (good && closed) return TRM_OK;
-  return fail(error, TRM_UNAVAILABLE, "cannot write %s", path != NULL ? path : "the trace");
+  return fail(error, TRM_UNAVAILABLE, "cannot write %s: %s", path != NULL ? path : "the trace",
+              strerror(problem));
 }
 
 int command_trace(int argc, char **argv) {
@@ -33,9 +37,14 @@ int command_trace(int argc, char **argv) {
       {"help", no_argument, NULL, 'h'},
       {NULL, 0, NULL, 0},
   };
-  const char *path = NULL;
+  static const int often[] = {0};
+  const char *path = NULL, *again;
+  uint64_t given = 0;
   int option;
   while ((option = getopt_long(argc, argv, ":o:h", longs, NULL)) != -1) {
+    if ((again = given_again(longs, option, often, &given)) != NULL) {
+      return complain_usage("trace", "--%s is given twice", again);
+    }
     switch (option) {
       case 'o': path = optarg; break;
       case 'h': print_help(); return 0;

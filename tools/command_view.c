@@ -30,8 +30,14 @@ int command_view(int argc, char **argv) {
   bool opens = false;
   const char *port = "0";
   long number;
+  static const int often[] = {0};
+  const char *again;
+  uint64_t given = 0;
   int option;
   while ((option = getopt_long(argc, argv, ":h", longs, NULL)) != -1) {
+    if ((again = given_again(longs, option, often, &given)) != NULL) {
+      return complain_usage("view", "--%s is given twice", again);
+    }
     switch (option) {
       case OPTION_PORT: port = optarg; break;
       case OPTION_OPEN: opens = true; break;
@@ -50,8 +56,8 @@ int command_view(int argc, char **argv) {
               string_list_add(&list, (char *)port);
   if (opens) fits = fits && string_list_add(&list, "--open");
   fits = fits && string_list_add(&list, "--");
-  for (char **given = argv + optind; *given != NULL; ++given) {
-    fits = fits && string_list_add(&list, *given);
+  for (char **path = argv + optind; *path != NULL; ++path) {
+    fits = fits && string_list_add(&list, *path);
   }
   fits = fits && string_list_add(&list, NULL);
   const trm_status status = fits ? run_python("tremula.tool.view", list.items, &error)

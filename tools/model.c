@@ -1,6 +1,7 @@
 /* Owns: reading MODEL, with the help of Python for TensorFlow models. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,28 +54,66 @@ static void find_python(char *path, size_t size) {
   snprintf(path, size, "python3");
 }
 
+/* Signals that end the command. Python would print where Ctrl-C met it, so it ignores Ctrl-C and is
+ * ended from here; the command then takes away its temporary files, and ends of the signal. */
+static const int endings[] = {SIGINT, SIGTERM, SIGHUP};
+enum { NUM_ENDINGS = sizeof endings / sizeof *endings };
+static volatile sig_atomic_t python, ended_by;
+
+static void end_python(int number) {
+  ended_by = number;
+  if (python > 0) kill(python, SIGTERM);
+}
+
+static void end_of_signal(void) {
+  if (ended_by == 0) return;
+  signal(ended_by, SIG_DFL);
+  raise(ended_by);
+}
+
+/* Runs Python and waits for it. Returns why it cannot be run, else 0. */
+static int spawn(const char *path, char **argv, int *out_state) {
+  struct sigaction before[NUM_ENDINGS];
+  const struct sigaction ignore = {.sa_handler = SIG_IGN}, ours = {.sa_handler = end_python};
+  pid_t child;
+  static bool is_known;
+  if (!is_known) is_known = atexit(end_of_signal) == 0;
+  sigaction(SIGINT, &ignore, &before[0]);
+  const int problem = posix_spawnp(&child, path, NULL, NULL, argv, environ);
+  sigaction(SIGINT, &before[0], NULL);
+  if (problem != 0) return problem;
+  python = child;
+  for (int i = 0; i < NUM_ENDINGS; ++i) {
+    sigaction(endings[i], &ours, &before[i]);
+    if (before[i].sa_handler == SIG_IGN) sigaction(endings[i], &ignore, NULL);
+  }
+  while (waitpid(child, out_state, 0) < 0 && errno == EINTR) continue;
+  python = 0;
+  for (int i = 0; i < NUM_ENDINGS; ++i) sigaction(endings[i], &before[i], NULL);
+  return 0;
+}
+
 trm_status run_python(const char *module, char *const *arguments, trm_error *error) {
-  char python[4096];
-  find_python(python, sizeof python);
+  char path[4096];
+  find_python(path, sizeof path);
   size_t count = 0;
   while (arguments[count] != NULL) ++count;
   char **argv = calloc(count + 4, sizeof *argv);
   if (argv == NULL) return fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory");
-  argv[0] = python;
+  argv[0] = path;
   argv[1] = "-m";
   argv[2] = (char *)module;
   memcpy(argv + 3, arguments, count * sizeof *argv);
   fflush(stdout);
-  pid_t child;
   int state = 0;
-  const int problem = posix_spawnp(&child, python, NULL, NULL, argv, environ);
+  const int problem = spawn(path, argv, &state);
   free(argv);
   if (problem != 0) {
     return fail(error, TRM_NOT_FOUND,
                 "cannot run %s: %s. Set TREMULA_PYTHON to a Python that has Tremula and TensorFlow",
-                python, strerror(problem));
+                path, strerror(problem));
   }
-  while (waitpid(child, &state, 0) < 0 && errno == EINTR) continue;
+  if (ended_by != 0) return fail(error, TRM_CANCELLED, "%s", "");
   if (WIFEXITED(state) && WEXITSTATUS(state) == 0) return TRM_OK;
   if (WIFEXITED(state) && WEXITSTATUS(state) == PYTHON_HAS_COMPLAINED) {
     return fail(error, TRM_INVALID_ARGUMENT, "%s", ""); /* Python has printed a message */
@@ -82,7 +121,7 @@ trm_status run_python(const char *module, char *const *arguments, trm_error *err
   return fail(error, TRM_FAILED_PRECONDITION,
               "'%s -m %s' did not work (%s %d; its own message is above). Set TREMULA_PYTHON to a "
               "Python that has Tremula and TensorFlow",
-              python, module, WIFSIGNALED(state) ? "signal" : "exit code",
+              path, module, WIFSIGNALED(state) ? "signal" : "exit code",
               WIFSIGNALED(state) ? WTERMSIG(state) : WEXITSTATUS(state));
 }
 
@@ -184,6 +223,18 @@ static trm_status read_numbered(const char *file, long number, trm_module **out_
 
 /* ---- Models --------------------------------------------------------------------------------- */
 
+/* Whether a regular file begins with these bytes, at most 16. */
+static bool begins_like(const char *path, const char *bytes, size_t count) {
+  char start[16];
+  struct stat status;
+  if (stat(path, &status) != 0 || !S_ISREG(status.st_mode)) return false; /* no pipe */
+  FILE *file = fopen(path, "rb");
+  if (file == NULL) return false;
+  const size_t got = fread(start, 1, count, file);
+  fclose(file);
+  return got == count && memcmp(start, bytes, count) == 0;
+}
+
 /* Whether the path has the suffix of a Keras file. */
 static bool is_keras(const char *path) {
   const char *dot = strrchr(path, '.');
@@ -213,8 +264,23 @@ static bool is_stablehlo(const char *path) {
          memmem(head, got, "StableHLO_v", 11) != NULL;
 }
 
+trm_status model_refuse_others(const char *path, trm_error *error) {
+  char pop[4096];
+  snprintf(pop, sizeof pop, "%s/profile.pop", path);
+  if (begins_like(path, "TRMEXEC\n", 8)) {
+    return fail(error, TRM_INVALID_ARGUMENT,
+                "%s is an executable, compiled already: name the MODEL that it was made of", path);
+  }
+  if (access(pop, F_OK) == 0 || begins_like(path, "SQLite format 3", 15)) {
+    return fail(error, TRM_INVALID_ARGUMENT,
+                "%s is a profile or a timeline: tremula report, view and trace read these", path);
+  }
+  return TRM_OK;
+}
+
 trm_status model_read(const char *path, const lowering_options *options, trm_module **out_module,
                       trm_error *error) {
+  if (model_refuse_others(path, error) != TRM_OK) return error->status;
   const bool is_folder = is_folder_at(path);
   const bool is_graph = options->feeds.count > 0 || options->fetches.count > 0;
   if (is_folder && is_graph) {
@@ -268,13 +334,4 @@ trm_status model_read(const char *path, const lowering_options *options, trm_mod
   return status;
 }
 
-bool is_executable_file(const char *path) {
-  char start[8];
-  struct stat status;
-  if (stat(path, &status) != 0 || !S_ISREG(status.st_mode)) return false; /* no pipe */
-  FILE *file = fopen(path, "rb");
-  if (file == NULL) return false;
-  const size_t got = fread(start, 1, sizeof start, file);
-  fclose(file);
-  return got == sizeof start && memcmp(start, "TRMEXEC\n", sizeof start) == 0;
-}
+bool is_executable_file(const char *path) { return begins_like(path, "TRMEXEC\n", 8); }

@@ -44,6 +44,8 @@ typedef struct plan_request {
 
 /* The i-th key that --sweep accepts; NULL after the last. */
 const char *plan_swept_key(size_t i);
+/* The option of the compiler whose whole effect the sweep of a key replaces; "": none. */
+const char *plan_swept_option(const char *key);
 
 /* ---- plan_model.c --------------------------------------------------------------------------- */
 

@@ -13,6 +13,11 @@ const char *plan_swept_key(size_t i) {
   return i < sizeof swept_keys / sizeof *swept_keys ? swept_keys[i] : NULL;
 }
 
+const char *plan_swept_option(const char *key) {
+  if (strcmp(key, swept_keys[0]) == 0) return "available_memory_proportion";
+  return strcmp(key, swept_keys[3]) == 0 ? "slice_memory_proportion" : "";
+}
+
 static trm_program_options options_of(const plan_model *model, const plan_request *request,
                                       double value) {
   trm_program_options options = {.size = sizeof options};

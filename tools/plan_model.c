@@ -228,6 +228,7 @@ static trm_status read_lowered(const plan_request *request, const long *batches,
 
 trm_status plan_models_read(const plan_request *request, const long *batches, size_t count,
                             plan_model *models, trm_error *error) {
+  if (model_refuse_others(request->model, error) != TRM_OK) return error->status;
   if (model_needs_python(request->model, &request->lowering)) {
     return read_lowered(request, batches, count, models, error);
   }

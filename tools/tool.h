@@ -11,6 +11,7 @@
 #ifndef TREMULA_TOOLS_TOOL_H_
 #define TREMULA_TOOLS_TOOL_H_
 
+#include <getopt.h>
 #include <stdio.h>
 
 #include "npy.h"
@@ -41,6 +42,12 @@ int complain_usage(const char *command, const char *format, ...)
 /* Sets *error; returns `status`. */
 trm_status fail(trm_error *error, trm_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
+
+/* The name of an option with a value that stands on the command line a second time; else NULL.
+ * Those in `often` (0 ends them) and those of lowering may be repeated. *given begins with 0. */
+const char *given_again(const struct option *longs, int option, const int *often, uint64_t *given);
+/* The key of an option of the compiler that is set twice; else NULL. */
+const char *set_again(const trm_option *options, size_t count);
 
 /* Cuts "key=value" at its first '='. Returns the value, or NULL without a value or key. */
 char *split_assignment(char *text);
@@ -92,6 +99,8 @@ void lowering_options_free(lowering_options *options);
 
 /* Whether Python lowers the model: a folder (SavedModel), a Keras file, a GraphDef. */
 bool model_needs_python(const char *path, const lowering_options *options);
+/* Fails for a file or folder of Tremula's that is no MODEL. */
+trm_status model_refuse_others(const char *path, trm_error *error);
 /* Reads MODEL, and lowers it if it is not a module. */
 trm_status model_read(const char *path, const lowering_options *options, trm_module **out_module,
                       trm_error *error);

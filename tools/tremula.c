@@ -39,6 +39,13 @@ static void print_help(void) {
       "the first python3 of PATH.\n");
 }
 
+/* The exit code, after what was printed is written. */
+static int finish(int code) {
+  if (fflush(stdout) == 0 || code != 0) return code;
+  const trm_error error = {TRM_UNAVAILABLE, "cannot write to the standard output"};
+  return complain(&error);
+}
+
 int main(int argc, char **argv) {
   const char *name = argc > 1 ? argv[1] : NULL;
   if (name == NULL) {
@@ -48,20 +55,15 @@ int main(int argc, char **argv) {
   }
   if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
     print_help();
-    return 0;
+    return finish(0);
   }
   if (strcmp(name, "--version") == 0) {
     printf("tremula %s\n", trm_version());
-    return 0;
+    return finish(0);
   }
   for (size_t i = 0; i < NUM_COMMANDS; ++i) {
     if (strcmp(commands[i].name, name) != 0) continue;
-    const int code = commands[i].run(argc - 1, argv + 1);
-    if (fflush(stdout) != 0 && code == 0) {
-      const trm_error error = {TRM_UNAVAILABLE, "cannot write to the standard output"};
-      return complain(&error);
-    }
-    return code;
+    return finish(commands[i].run(argc - 1, argv + 1));
   }
   return complain_usage("", "'%s' is not a command", name);
 }

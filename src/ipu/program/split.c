@@ -544,9 +544,9 @@ static trm_status create_split(const trm_program *program, const trm_module *mod
   if (s.num_units < num_shards) {
     FAIL_OR_GOTO(
         done, FAILED_PRECONDITION,
-        "the program has %u layers in a row, which are too few for %u shards (a layer is a "
-        "scope of TensorFlow's op names)",
-        s.num_units, num_shards);
+        "the program has %u layer%s in a row, too few for %u shards (a layer is a scope of "
+        "TensorFlow's op names)",
+        s.num_units, s.num_units == 1 ? "" : "s", num_shards);
   }
   TRY_OR_GOTO(make_model(&s, error), done);
   status = search(&s, out_program, error);

@@ -1,8 +1,12 @@
 """Subcommands, help, messages and exit codes."""
 
+import os
 import pathlib
 import shlex
 import re
+import signal
+import subprocess
+import time
 
 import pytest
 
@@ -53,6 +57,26 @@ def test_help_lists_options_and_passes(tool):
     (["run", "x", "--seed", "-1"], "--seed wants a number from 0 on, not '-1'"),
     (["print"], "say which one MODEL to print"),
     (["ops", "x"], "unexpected argument 'x'"),
+    (["compile", "m", "-o", "x", "-o", "y"], "--output is given twice"),
+    (["compile", "m", "-o", "x", "--target", "mk1", "--option", "target=mk2"],
+     "the option target is set twice"),
+    (["run", "x", "--repeat", "2", "--repeat", "3"], "--repeat is given twice"),
+    (["print", "m", "--signature", "a", "--signature", "b"], "--signature is given twice"),
+    (["check", "m", "--signature", "a", "--signature", "b"], "--signature is given twice"),
+    (["plan", "m", "--batch", "2", "--batch", "4"], "--batch is given twice"),
+    (["plan", "m", "--html", "a", "--html", "b"], "--html is given twice"),
+    (["plan", "m", "--what-if", "batch=2", "--what-if", "batch=4"],
+     "--what-if batch=N is given twice"),
+    (["plan", "m", "--option", "recompute=true", "--option", "recompute=false"],
+     "the option recompute is set twice"),
+    (["plan", "m", "--option", "available_memory_proportion=1", "--sweep",
+      "availableMemoryProportion=0:1"], "available_memory_proportion sets what --sweep changes"),
+    (["plan", "m", "--target", "mk1,,mk2"], "--target wants names such as mk1,mk2"),
+    (["report", "m", "--html", "a", "--html", "b"], "--html is given twice"),
+    (["report", "m", "--options"], "--options stands alone"),
+    (["report", "--options", "--json"], "--options stands alone"),
+    (["view", "m", "--port", "1", "--port", "2"], "--port is given twice"),
+    (["trace", "m", "-o", "a", "-o", "b"], "--output is given twice"),
     (["poplar"], "say --env or --prefix"),
     (["poplar", "--env", "x"], "say --env or --prefix"),
     (["poplar", "--frob"], "unknown option --frob"),
@@ -73,6 +97,56 @@ def test_failures_name_the_file(tool):
     assert "must be true or false" in tool.fails("compile", source, "-o", "x", "--option",
                                                  "reference=maybe")
     assert "no_folder/x" in tool.fails("compile", source, "-o", "no_folder/x")
+
+
+def test_files_of_tremula_that_are_no_model(tool):
+    executable = tool.compile(SUM)
+    tool.ok("compile", "program.hlo", "-o", "x.poplar_exec",
+            POPLAR_ENGINE_OPTIONS='{"autoReport.all": "true"}')
+    profile, = tool.folder.glob("tf_report__*")
+    for command in (["plan"], ["compile", "-o", "y"], ["run"], ["print"]):
+        for path in (profile, profile / "profile.pop"):
+            assert "is a profile or a timeline: tremula report" in tool.fails(*command, path)
+    for command in (["plan"], ["compile", "-o", "y"]):
+        assert "is an executable, compiled already" in tool.fails(*command, executable)
+    assert "--shape" in tool.fails("print", executable, "--shape", "x=1")
+    (tool.folder / "folder").mkdir()
+    assert "cannot write folder: Is a directory" in tool.fails("trace", profile, "-o", "folder")
+
+
+@pytest.mark.parametrize("command", [["--help"], ["--version"], ["plan", "--help"]])
+def test_what_cannot_be_printed_is_a_failure(tool, command):
+    done = tool(*command, before=lambda: os.dup2(os.open("/dev/full", os.O_WRONLY), 1))
+    assert done.returncode == 1 and "cannot write to the standard output" in done.stderr
+
+
+@pytest.mark.parametrize("command", [["plan", "m.keras"], ["compile", "m.keras", "-o", "x"],
+                                     ["check", "x.py"], ["view", "profile"]])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_python_too(tool, command, number):
+    """Nothing is printed, no file is left, and Python does not go on alone."""
+    for name in ("m.keras", "x.py", "profile"):
+        tool.write(name, "")
+    (tool.folder / "temporary").mkdir()
+    python = tool.folder / "python"
+    python.write_text("#!/bin/sh\necho $$ > sign.new; mv sign.new sign; exec sleep 600\n")
+    python.chmod(0o755)
+    program = tool("--version").args[0]
+    process = subprocess.Popen(  # a test run in the background may ignore SIGINT
+        ["env", "--default-signal=INT", program, *command], cwd=tool.folder, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+        env={**tool.environment, "TREMULA_PYTHON": str(python),
+             "TMPDIR": str(tool.folder / "temporary")})
+    while not (tool.folder / "sign").exists():
+        assert process.poll() is None
+        time.sleep(.01)
+    if number == signal.SIGINT:
+        os.killpg(process.pid, number)  # as a terminal does
+    else:
+        process.send_signal(number)
+    output, _ = process.communicate(timeout=600)  # the pipe ends when Python has ended
+    assert (process.returncode, output) == (-number, "")
+    assert not list((tool.folder / "temporary").iterdir())
 
 
 def test_an_altered_executable_is_refused(tool):
