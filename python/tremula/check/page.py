@@ -68,9 +68,11 @@ the command line.
 
     dataset = dataset.batch(32)  # tremula: ignore[drop-remainder]
 
-**--json** prints findings and answers as JSON. **--sarif** prints SARIF 2.1.0, which code hosts
-and editors show beside the code. **--fix** prints the changes that are mechanical as a unified
-diff, and changes no file.
+**--json** prints one object: `findings` (for each `rule`, `level`, `file`, `line`, `column`,
+`message`, `why`, `remedy`, and `fixable`: whether `--fix` mends it), `answers` (the text of each of
+the five), `files`, and `lines`, how many these have. **--sarif** prints SARIF 2.1.0, which code
+hosts and editors show beside the code. **--fix** prints the changes that are mechanical as a
+unified diff, and changes no file.
 
 **In tests**, `tremula.testing.assert_portable("train.py")` fails with the findings, and
 `tremula.testing.assert_fits(executable, target="mk2", ipus=1)` with the plan of a model that does

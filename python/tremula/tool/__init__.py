@@ -33,7 +33,7 @@ def write(path, data):
 def complaining():
     """Ends the process with one line on stderr for a Complaint."""
     try:
-        with _quietly():
+        with quietly():
             yield
         sys.stdout.flush()
     except Complaint as complaint:
@@ -45,7 +45,7 @@ def complaining():
 
 
 @contextlib.contextmanager
-def _quietly():
+def quietly():
     """Keeps TensorFlow's log off stderr; no level of the log silences all of it. A failure other
     than a Complaint shows the log, and so does TF_CPP_MIN_LOG_LEVEL=0."""
     if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "0":
@@ -69,8 +69,14 @@ def _quietly():
 
 
 def need_tensorflow():
-    """Raises a Complaint where there is no TensorFlow."""
+    """Raises a Complaint where there is no TensorFlow, or one that cannot be imported."""
+    import importlib
     import importlib.util
     if importlib.util.find_spec("tensorflow") is None:
         raise Complaint(f"the Python {sys.executable} has no TensorFlow. Set TREMULA_PYTHON to one "
                         "that has, or install it there: pip install tensorflow-cpu==2.15.1")
+    try:
+        importlib.import_module("tensorflow")
+    except Exception as error:
+        raise Complaint(f"the Python {sys.executable} cannot import its TensorFlow: {error}. Mend "
+                        "it, or set TREMULA_PYTHON to another Python") from error

@@ -46,7 +46,8 @@ def run(arguments):
         return running.run(script, rest)
     if len(arguments.paths) == 1 and is_model(arguments.paths[0]):
         from tremula.check import models
-        return models.check(arguments.paths[0], arguments)
+        with tool.quietly():
+            return models.check(arguments.paths[0], arguments)
     for path in arguments.paths:
         if is_model(path):
             raise tool.Complaint(f"{path} is a model: check it by itself")
@@ -75,7 +76,8 @@ def is_model(path):
     if path.suffix in (".keras", ".h5", ".hdf5", ".pb", ".pbtxt", ".hlo"):
         return True
     with open(path, "rb") as file:
-        return path.suffix != ".py" and file.read(9) == b"HloModule"  # a dump of XLA's
+        start = file.read(512)
+    return path.suffix != ".py" and (start.startswith(b"HloModule") or b"\0" in start)
 
 
 def show(report, arguments):

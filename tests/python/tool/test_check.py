@@ -438,6 +438,14 @@ def test_a_module(tool):
     assert "nothing found" in tool.ok("check", "fine.hlo")
 
 
+def test_models_that_cannot_be_read_are_one_line(tool):
+    """Neither TensorFlow's log nor a fault in Python is printed."""
+    (tool.folder / "noise.bin").write_bytes(bytes(range(256)))
+    (tool.folder / "noise.keras").write_bytes(bytes(range(256)))
+    assert "not a HloModuleProto" in tool.fails("check", "noise.bin")
+    assert tool.fails("check", "noise.keras").startswith("Keras cannot load noise.keras")
+
+
 @pytest.mark.parametrize("arguments, message", [
     (["check"], "say which script or MODEL to check"),
     (["check", "missing.py"], "cannot read missing.py"),

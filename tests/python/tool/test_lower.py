@@ -192,3 +192,16 @@ def test_what_check_says_of_models(tool, models):
         "--shape names 'beta', which is not an input")
     assert tool.fails("check", models / "saved", "--signature", "no") == \
         f"{models}/saved has no signature 'no'. It has: serving_default, words"
+
+
+@pytest.mark.parametrize("command", [["check", "m.keras"], ["check", "--run", "script.py"],
+                                     ["plan", "m.keras", "--batch", "1"], ["ops"],
+                                     ["compile", "m.keras", "-o", "x"]])
+def test_a_tensorflow_that_cannot_be_imported(tool, command):
+    (tool.folder / "tensorflow").mkdir()
+    tool.write("tensorflow/__init__.py", "raise ImportError('libfoo.so.1 is missing')")
+    for name in ("script.py", "m.keras"):
+        tool.write(name, "")
+    path = os.pathsep.join([str(tool.folder), tool.environment["PYTHONPATH"]])
+    message = tool.fails(*command, PYTHONPATH=path, TREMULA_PYTHON=sys.executable)
+    assert "cannot import its TensorFlow: libfoo.so.1 is missing" in message

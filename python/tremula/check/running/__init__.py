@@ -27,7 +27,8 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 def run(script, arguments):
     """A check.Report on a script that is run with these arguments, on top of what reading finds."""
-    tool.need_tensorflow()
+    with tool.quietly():
+        tool.need_tensorflow()
     report = check.check([script])
     program = project.Project([script])
     by_path = {os.path.realpath(file.path): file for file in program.files}
