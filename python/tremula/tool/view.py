@@ -56,6 +56,7 @@ def profile_files(path):
     found = {name: folder / name for name in FILES if (folder / name).is_file()}
     if "profile.pop" not in found:
         raise tool.Complaint(f"there is no profile.pop in {path}; a folder tf_report__... has one")
+    _rows(found["profile.pop"], "SELECT key FROM meta")
     if "debug.cbor" not in found:  # one for the whole process, in its working directory
         above = folder.resolve().parent / "debug.cbor"
         if above.is_file():
@@ -250,8 +251,8 @@ def _serve(arguments):
         raise tool.Complaint(f"port {arguments.port} cannot be had: {error.strerror}; without "
                              "--port a free one is taken") from None
     print(f"The analyser is at {server.url}\nCtrl-C ends it.", flush=True)
-    if arguments.open:
-        webbrowser.open(server.url)
+    if arguments.open and not webbrowser.open(server.url):
+        print("tremula: no browser could be opened: open the address yourself", file=sys.stderr)
     with contextlib.suppress(KeyboardInterrupt):
         server.serve_forever()
     server.server_close()

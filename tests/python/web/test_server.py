@@ -3,6 +3,7 @@
 import http.client
 import os
 import re
+import shutil
 import signal
 import subprocess
 import threading
@@ -90,6 +91,30 @@ def test_command_and_browser(profiles, new_page):
     finally:
         os.killpg(process.pid, signal.SIGINT)
         process.wait(timeout=600)
+
+
+def test_open_without_a_browser(profiles):
+    process = subprocess.Popen([find_tool(), "view", str(profiles["plain"]), "--open"], text=True,
+                               stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                               env=environment(BROWSER="false %s", PATH="", DISPLAY=""),
+                               start_new_session=True)
+    try:
+        assert "no browser could be opened" in process.stderr.readline()
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(timeout=600)
+
+
+def test_a_profile_that_cannot_be_read_at_all(profiles, tmp_path):
+    for name, size in (("empty", 0), ("short", 5000)):
+        folder = shutil.copytree(profiles["plain"], tmp_path / name)
+        os.truncate(folder / "profile.pop", size)
+        for arguments in (["view", folder], ["report", folder, "--html", tmp_path / "x.html"]):
+            done = tremula(*arguments, check=False)
+            assert done.returncode == 1, arguments
+            assert f"{folder}/profile.pop cannot be read" in done.stderr
+            assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "x.html").exists()
 
 
 def test_mistakes_of_the_command_line_are_sentences(tmp_path, profiles):
