@@ -104,6 +104,16 @@ def html(profiles, tmp_path_factory):
     return make
 
 
+@pytest.fixture
+def tool(tmp_path):
+    """The tool as the tests of the command line run it."""
+    path = pathlib.Path(__file__).resolve().parents[1] / "tool/conftest.py"
+    spec = importlib.util.spec_from_file_location("tremula_tool_conftest", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.Tool(tmp_path)
+
+
 @pytest.fixture(scope="session")
 def viewer():
     """The path of viewer.html."""
