@@ -10,10 +10,11 @@ import signal
 import subprocess
 import time
 
+import built
 import interpreter
 import pytest
 
-from analyser import VIEWS, find_tool
+from analyser import VIEWS
 
 PAGE = (pathlib.Path(__file__).resolve().parents[3] / "docs/porting.md").read_text()
 IMAGES, TEXTS = PAGE.split("\n## A text model on two IPUs\n")
@@ -86,7 +87,7 @@ def viewed(tool, profile):
     """The address that `tremula view DIR --open` gives to the browser."""
     opened = tool.folder / "opened"
     process = subprocess.Popen(
-        ["env", "--default-signal=INT", find_tool(), "view", profile, "--open"],
+        ["env", "--default-signal=INT", built.program("tremula"), "view", profile, "--open"],
         cwd=tool.folder, text=True, stdout=subprocess.PIPE, start_new_session=True,
         env={**tool.environment, "BROWSER": f"sh -c 'echo \"$0\" > {opened}' %s"})
     try:

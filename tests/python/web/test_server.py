@@ -94,8 +94,8 @@ def test_command_and_browser(profiles, new_page):
 
 
 def test_open_without_a_browser(profiles):
-    process = subprocess.Popen([find_tool(), "view", str(profiles["plain"]), "--open"], text=True,
-                               stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
+    process = subprocess.Popen([built.program("tremula"), "view", str(profiles["plain"]), "--open"],
+                               text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
                                env=environment(BROWSER="false %s", PATH="", DISPLAY=""),
                                start_new_session=True)
     try:
