@@ -291,8 +291,9 @@ def test_layer_replacement():
     made = replace(layer)
     assert type(made) is layers.LayerNormalization
     np.testing.assert_allclose(made(X), layer(X), rtol=1e-4, atol=1e-5)
-    conv = keras.layers.Conv1D(2, 3)
-    assert replace(conv) is conv
+    for other in (keras.layers.Conv1D(2, 3), keras.layers.Dense(3),
+                  keras.layers.GroupNormalization(2)):
+        assert replace(layer_instance=other) is other
     assert replace.get_blacklisted_ipu_layer_names() == ["GroupNorm", "InstanceNorm", "SerialDense"]
     assert "LSTM" in replace.get_ipu_layer_names()
     with pytest.raises(RuntimeError, match="Could not substitute Keras Embedding layer for it's"):

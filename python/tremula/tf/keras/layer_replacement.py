@@ -6,6 +6,9 @@ from tremula.tf.inner import keras as inner
 from tremula.tf.keras import layers
 
 _NOT_REPLACED = ("GroupNorm", "InstanceNorm", "SerialDense")
+# The IPU's layers that came after this module, and those that capture gradients.
+_OTHERS = ("CaptureActivationGradients", "CaptureUpstreamGradients", "ConvertFromF8", "ConvertToF8",
+           "Dense", "IPULayer")
 
 
 class IPULayerReplacer:
@@ -14,22 +17,24 @@ class IPULayerReplacer:
 
     def get_ipu_layer_names(self):
         """The names of the IPU's layers, sorted."""
-        return [name for name in layers.__all__ if name not in (
-            "IPULayer", "CaptureUpstreamGradients", "CaptureActivationGradients")]
+        return [name for name in layers.__all__ if name not in _OTHERS]
 
     def get_blacklisted_ipu_layer_names(self):
         """The names of the IPU's layers that replace none of Keras."""
         return sorted(_NOT_REPLACED)
 
-    def __call__(self, layer):
+    def __call__(self, layer_instance):
         """Raises TypeError for what is no layer, RuntimeError where the layer's arguments do not
         fit the IPU's."""
+        layer = layer_instance
         if not isinstance(layer, inner.layer_class()):
             raise TypeError("_LayerInstanceDescriptor may only be used with classes derived from "
                             "keras.Layer.")
         name = type(layer).__name__
         if name not in self.get_ipu_layer_names() or name in _NOT_REPLACED:
             return layer
+        if name == "GroupNormalization":
+            return layer  # Keras' own, later than this module, makes other groups of the channels
         kind = getattr(layers, name)
         config = layer.get_config()
         if isinstance(layer, kind) or name == "GRU" and config.get("implementation") == 2:
