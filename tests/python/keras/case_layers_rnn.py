@@ -132,6 +132,19 @@ def test_what_is_refused(name, options, words):
     assert words in str(error.value)
 
 
+@pytest.mark.parametrize("name", ["LSTM", "GRU"])
+def test_memory_proportions_of_sdk_2_4(name):
+    """They are options of the products, and change no number."""
+    make = getattr(layers, name)
+    _, stock, x = pair(name, {})
+    ours = make(5, available_memory_proportion_fwd=0.3, available_memory_proportion_bwd=0.2)
+    ours.build(x.shape)
+    ours.set_weights(stock.get_weights())
+    near(ours(x), stock(x))
+    with pytest.raises(ValueError, match="available_memory_proportion_bwd"):
+        make(5, available_memory_proportion_bwd=2)
+
+
 def test_shapes_that_are_refused():
     layer = layers.LSTM(5)
     with pytest.raises(ValueError, match="`_input_size` is unknown because the layer has not been"):

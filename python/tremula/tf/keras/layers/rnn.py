@@ -31,6 +31,7 @@ class _PopnnRNN(ipu_layer.IPULayer):
 
     dropout_seed             two 32-bit integers: of the dropout of inputs
     partials_dtype, options, options_bwd   of the products' plans; they change no number
+    available_memory_proportion_fwd, ..._bwd   the same options, as SDK 2.4 and 2.5 have them
     seed                     is not used: initializers have seeds of their own
     time_major               whether inputs and outputs are [time, batch, ...]
     """
@@ -40,7 +41,8 @@ class _PopnnRNN(ipu_layer.IPULayer):
     def __init__(self, units, activation, recurrent_activation, use_bias, kernel_initializer,
                  recurrent_initializer, bias_initializer, dropout, dropout_seed, return_sequences,
                  return_state, stateful, partials_dtype, seed, time_major, options, options_bwd,
-                 refused, **kwargs):
+                 refused, available_memory_proportion_fwd=None,
+                 available_memory_proportion_bwd=None, **kwargs):
         super().__init__(**kwargs)
         for is_given, what in ((not use_bias, "use_bias = False"), *refused):
             if is_given:
@@ -72,7 +74,8 @@ class _PopnnRNN(ipu_layer.IPULayer):
         self.time_major = time_major
         self._partials_dtype = tf.as_dtype(partials_dtype)
         self._options, self._options_bwd = options, options_bwd
-        self._marks = rnn_ops._marks(partials_dtype, None, None, options, options_bwd)
+        self._marks = rnn_ops._marks(partials_dtype, available_memory_proportion_fwd,
+                                     available_memory_proportion_bwd, options, options_bwd)
         self._input_size = None
         self.states = None
         self.input_spec = [inner.public("layers").InputSpec(ndim=3)]
