@@ -349,6 +349,9 @@ def test_the_data_handler():
     refused(ValueError, "The provided dataset contains 2 items, but all 4 replicas are requested "
             "to run 1 steps each. Make sure the dataset contains at least 4 items.", handler,
             data().take(2), replication_factor=4)
+    refused(ValueError, "The provided dataset contains 2 items, but all 4 replicas are requested "
+            "to run 1 steps each. Make sure the dataset contains at least 4 items.", handler,
+            fitting.X[:16], fitting.Y[:16], batch_size=8, replication_factor=4)
     refused(ValueError, "`steps_per_execution` (3) must be a divisor of the number of batches (4) "
             "in the dataset provided to this replica.", handler, data(),
             steps_per_execution=tf.Variable(3), replication_factor=2)

@@ -105,7 +105,8 @@ class IPUDataHandler(_stock.DataHandler):
         wanted, steps = self._steps_per_execution_value, self._inferred_steps
         replica = messages.TO_REPLICA if self._replication_factor > 1 else ""
         if steps == 0:
-            size = len(self._dataset)  # TypeError if it is unknown, as for an empty array
+            # TypeError if it is unknown, as for an empty array.
+            size = self._adapter.get_size() or len(self._dataset)
             each = math.ceil(size / self._replication_factor)
             raise ValueError(messages.TOO_FEW_ITEMS.format(
                 size, self._replication_factor, each, each * self._replication_factor))
