@@ -152,6 +152,8 @@ def test_what_accumulation_refuses():
         optimizers.GradientAccumulationOptimizer(opt, 0)
     with pytest.raises(ValueError, match="can only be used with instances of ALSOptimizer."):
         optimizers.ALSGradientAccumulationOptimizer(opt, 2)
+    assert issubclass(optimizers.ALSGradientAccumulationOptimizer,
+                      optimizers.GradientAccumulationOptimizer)
     config = optimizers.GradientAccumulationOptimizer(opt, 2).get_config()
     with pytest.raises(ValueError, match="that have ALSOptimizer as the specified inner_type."):
         optimizers.ALSGradientAccumulationOptimizer.from_config(config)

@@ -290,7 +290,8 @@ class ALSOptimizer(_Wrapper):
 
 
 @inner.registered
-class ALSGradientAccumulationOptimizer(gradient_accumulation_optimizer._Accumulating):
+class ALSGradientAccumulationOptimizer(
+        gradient_accumulation_optimizer.GradientAccumulationOptimizer):
     """Adds up the gradients of several mini-batches of an ALSOptimizer, without the factor, and
     applies them then. The factor changes with updates of the weights, which `update_frequency`
     counts. Arguments as GradientAccumulationOptimizer's.
@@ -345,7 +346,8 @@ class ALSGradientAccumulationOptimizer(gradient_accumulation_optimizer._Accumula
         if isinstance(inside, type) and not issubclass(inside, ALSOptimizer):
             raise ValueError("ALSGradientAccumulationOptimizer.from_config can only be used with "
                              "configurations that have ALSOptimizer as the specified inner_type.")
-        return super().from_config(config, custom_objects)
+        opt, config = cls._inner_of(config)
+        return cls(opt, **config)
 
 
 for _name in ("histogram", "normalized_histogram", "loss_scaling_factor",

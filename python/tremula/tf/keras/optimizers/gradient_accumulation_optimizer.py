@@ -11,7 +11,8 @@ from tremula.tf.runtime.tracing import accumulation
 _Method = accumulation.GradientAccumulationReductionMethod
 
 
-class _Accumulating(optimizer_v2_wrapper._OptimizerV2Wrapper):
+@inner.registered
+class GradientAccumulationOptimizer(optimizer_v2_wrapper._OptimizerV2Wrapper):
     """The optimizer `opt`, applied in each `num_mini_batches`th call of apply_gradients().
 
     offload_weight_update_variables, replicated_optimizer_state_sharding   for reports only
@@ -158,11 +159,6 @@ class _Accumulating(optimizer_v2_wrapper._OptimizerV2Wrapper):
                 "offload_weight_update_variables": self._offload_weight_update_variables,
                 "replicated_optimizer_state_sharding": self._replicated_optimizer_state_sharding,
                 "dtype": dtype, "reduction_method": self._reduction_method.name}
-
-
-@inner.registered
-class GradientAccumulationOptimizer(_Accumulating):
-    __doc__ = _Accumulating.__doc__
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
