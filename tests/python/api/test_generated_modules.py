@@ -210,6 +210,22 @@ def test_protos():
     assert flags.flags[0].value == "b"
 
 
+def test_enums_of_options():
+    """They are no protocol buffers here, but are read as if they were."""
+    from tensorflow.compiler.plugin.poplar.driver import config_pb2
+    for kind in (config_pb2.SyntheticDataCategory, config_pb2.IpuSelectionOrder,
+                 config_pb2.IpuSchedulingAlgorithm, config_pb2.IpuDeviceConnectionType,
+                 config_pb2.IpuExecutionProfileType):
+        assert kind.items() == list(zip(kind.keys(), kind.values(), strict=True))
+        for name, value in kind.items():
+            assert kind.Value(name) == value == getattr(kind, name) and type(value) is int
+            assert kind.Name(value) == name
+        with pytest.raises(ValueError, match="has no value defined for name 'none'"):
+            kind.Value("none")
+    assert config_pb2.SyntheticDataCategory.keys() == [
+        "Infeed", "Outfeed", "Seed", "HostEmbedding", "Parameters"]
+
+
 class DecoratedTest(unittest.TestCase):
     """What the decorators do, by the variable that says how many IPUs there are."""
 

@@ -46,8 +46,8 @@ class OwnDescent(embedding_ops.HostEmbeddingOptimizerSpec):
             dummy = tf.get_variable("own", [], tf.float32, tf.zeros_initializer())
         return gen_pop_datastream_ops.ipu_device_embedding_lookup_trainable(
             dummy, indices, embedding_id=name, embedding_shape=embedding_tensor.shape,
-            dtype=embedding_tensor.dtype, partition_strategy=partition_strategy,
-            optimizer="SGD", learning_rate=self.get_learning_rate())
+            partition_strategy=partition_strategy, optimizer="SGD",
+            learning_rate=self.get_learning_rate())
 
     def create_register_instruction(self, embedding_tensor, slot_vars, name):
         return gen_pop_datastream_ops.ipu_host_embedding_register(embedding_tensor, name)

@@ -7,8 +7,39 @@ import json
 from tremula.tf.ipu import config_options
 
 
+class _Numbers(enum.IntEnum):
+    """An enum with the methods that one of a protocol buffer has."""
+
+    @classmethod
+    def Name(cls, number):
+        """The name of a value. Raises ValueError if there is no such value."""
+        return cls(number).name
+
+    @classmethod
+    def Value(cls, name):
+        """The value of a name. Raises ValueError if there is no such name."""
+        if name not in cls.__members__:
+            raise ValueError(f"Enum {cls.__name__} has no value defined for name {name!r}")
+        return int(cls[name])
+
+    @classmethod
+    def keys(cls):
+        """The names."""
+        return list(cls.__members__)
+
+    @classmethod
+    def values(cls):
+        """The values, in the order of keys()."""
+        return [int(one) for one in cls]
+
+    @classmethod
+    def items(cls):
+        """(name, value) of each."""
+        return list(zip(cls.keys(), cls.values()))
+
+
 def _numbers(name, kind):
-    return enum.IntEnum(name, {one.name: one.value for one in kind}, module=__name__)
+    return _Numbers(name, {one.name: one.value for one in kind}, module=__name__)
 
 
 IpuDeviceConnectionType = _numbers("IpuDeviceConnectionType", config_options.DeviceConnectionType)
@@ -81,7 +112,7 @@ _FIELDS = {
 _TYPES = {option.path: option.type for option in config_options.OPTIONS}
 
 
-class SyntheticDataCategory(enum.IntEnum):
+class SyntheticDataCategory(_Numbers):
     """What data can be synthetic: see `ipu.utils.use_synthetic_data_for`."""
     Infeed = 0
     Outfeed = 1

@@ -114,13 +114,12 @@ def ipu_device_embedding_lookup(indices, embedding_id, embedding_shape, dtype,
             None, table, tf.convert_to_tensor(indices), embedding_id)
 
 
-def ipu_device_embedding_lookup_trainable(dummy, indices, embedding_id, embedding_shape, dtype,
-                                          optimizer, learning_rate, partition_strategy="ENCODING",
-                                          name=None):
+def ipu_device_embedding_lookup_trainable(dummy, indices, embedding_id, embedding_shape, optimizer,
+                                          learning_rate, partition_strategy="ENCODING", name=None):
     """As ipu_device_embedding_lookup(); the gradient, which reaches the table through the scalar
-    `dummy`, updates it."""
+    `dummy`, which has the table's type, updates it."""
     del partition_strategy
-    table = embedding_ops.tensor_of(embedding_id, embedding_shape, dtype)
+    table = embedding_ops.tensor_of(embedding_id, embedding_shape, dummy.dtype.base_dtype)
     with tf.name_scope(name, "IpuDeviceEmbeddingLookupTrainable"):
         return embedding_ops.HostEmbeddingOptimizerSpec(learning_rate, optimizer).lookup_rows(
             dummy, table, tf.convert_to_tensor(indices), embedding_id)
