@@ -188,8 +188,25 @@ static trm_status find_promises(const trm_program *program, const fullest *now, 
   return TRM_OK;
 }
 
+/* Whether a program is given anything; one that makes its values itself, as initialisers of
+ * variables do, has no batch. */
+static bool has_data(const trm_program *program) {
+  for (uint32_t v = 0; v < program->num_variables; ++v) {
+    if (program->variables[v].is_input) return true;
+  }
+  const trm_module *module = program->module;
+  for (uint32_t c = 0; c < module->num_computations; ++c) {
+    const trm_computation *computation = &module->computations[c];
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      if (trm_instruction_acts_as(&computation->instructions[i]) == TRM_OP_INFEED) return true;
+    }
+  }
+  return false;
+}
+
 static trm_status add_half_batch(const trm_program *program, const fullest *now,
                                  trm_advice_list *list, trm_error *error) {
+  if (!has_data(program)) return TRM_OK;
   const int64_t grows =
       program->memory.not_always_live[program->totals.worst_tile] - now->of_weights;
   return add_worked_out(program, "half the batch",

@@ -446,6 +446,15 @@ static void test_what_is_worked_out_may_fit(void **state) {
   assert_true(is_advised(text, "half the batch (worked out, not planned); it may then fit\n"));
 }
 
+/* What variables begin with is made without data, so that no batch can be halved. */
+static void test_a_program_without_data_has_no_batch(void **state) {
+  (void)state;
+  assert_false(is_advised("HloModule m\nENTRY e { x = f32[16384,32768] iota(), iota_dimension=0\n"
+                          "  t = f32[16384,32768] tanh(x)  c = f32[16384,32768] cosine(x)\n"
+                          "  ROOT r = f32[16384,32768] add(c, t) }",
+                          "half the batch"));
+}
+
 enum { LAYERS = 24 };
 
 /* A row of products, which an IPU has no room for; with an IPU for each, or NULL. */
@@ -755,6 +764,7 @@ int main(void) {
       cmocka_unit_test(test_half_is_advised_for_float32),
       cmocka_unit_test(test_a_few_bytes_are_no_help),
       cmocka_unit_test(test_what_is_worked_out_may_fit),
+      cmocka_unit_test(test_a_program_without_data_has_no_batch),
       cmocka_unit_test(test_one_plan_of_advice),
       cmocka_unit_test(test_proposed_cut_fits),
       cmocka_unit_test(test_temporaries_of_halves),
