@@ -44,7 +44,7 @@ NO_TENSORS = {
     "*.IPUExtendedV1.value_container": "`value` is anything",
     "*.IPU*Estimator.__init__": "`params` is a dict of hyperparameters",
     "tensorflow.python.ipu.legacy_config.select_ipus": "`indices` are ids of IPUs",
-    "tensorflow.python.ipu.ops.op_util.bool_to_three_state": "`value` is a bool"}
+    "*.bool_to_three_state": "`value` is a bool"}
 NEEDS = {"a shape": SHAPE, "an element type": TYPE, "an error": ERROR}
 
 

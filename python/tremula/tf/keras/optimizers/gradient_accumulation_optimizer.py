@@ -82,7 +82,8 @@ class GradientAccumulationOptimizer(optimizer_v2_wrapper._OptimizerV2Wrapper):
     def apply_gradients(self, grads_and_vars, name=None, experimental_aggregate_gradients=True,
                         **kwargs):
         """Adds gradients up, and applies the sums after the last ones, with further arguments of
-        this last call that the optimizer inside takes."""
+        this last call that the optimizer inside takes. A gradient has the shape and the type of its
+        variable, or is None. Raises ValueError if all are None."""
         grads_and_vars = [(tf.convert_to_tensor(grad), var) for grad, var in grads_and_vars
                           if grad is not None]
         variables = [var for _, var in grads_and_vars]
