@@ -104,8 +104,12 @@ typedef struct plan_case {
 trm_status plan_case_run(const plan_request *request, const plan_model *model,
                          const plan_model *changed, size_t target, long ipus, long instances,
                          double value, bool full, plan_case *out_case, trm_error *error);
-/* Bytes of an IPU's fullest tile and of all its tiles, each at its peak; the case is in full. */
-void plan_ipu_bytes(const plan_case *one, uint32_t ipu, int64_t *out_worst, int64_t *out_all);
+/* What an IPU has in a run; the case is in full. */
+typedef struct plan_ipu {
+  int64_t worst_tile_bytes, bytes; /* of its fullest tile and of all, each at its peak */
+  int64_t cycles;                  /* of its steps, those that all IPUs make together apart */
+} plan_ipu;
+plan_ipu plan_ipu_of(const plan_case *one, uint32_t ipu);
 /* Releases what only the answer in full has. */
 void plan_case_free_details(plan_case *one);
 void plan_case_free(plan_case *one);

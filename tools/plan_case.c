@@ -175,16 +175,24 @@ trm_status plan_case_run(const plan_request *request, const plan_model *model,
   return status;
 }
 
-void plan_ipu_bytes(const plan_case *one, uint32_t ipu, int64_t *out_worst, int64_t *out_all) {
-  *out_worst = *out_all = 0;
+plan_ipu plan_ipu_of(const plan_case *one, uint32_t ipu) {
+  plan_ipu found = {0};
   trm_program_tile_info tile = {.size = sizeof tile};
   const size_t tiles = one->totals.tiles_per_ipu;
   for (size_t t = 0; t < tiles; ++t) {
-    if (!trm_program_tile_get(one->program, ipu * tiles + t, &tile)) return;
+    if (!trm_program_tile_get(one->program, ipu * tiles + t, &tile)) break;
     const int64_t bytes = tile.always_live + tile.not_always_live + tile.gaps;
-    if (bytes > *out_worst) *out_worst = bytes;
-    *out_all += bytes;
+    if (bytes > found.worst_tile_bytes) found.worst_tile_bytes = bytes;
+    found.bytes += bytes;
   }
+  double cycles = 0;
+  trm_program_step_info step = {.size = sizeof step};
+  for (size_t s = 0; trm_program_step_get(one->program, s, &step); ++s) {
+    const bool is_leaf = step.end == s + 1;
+    if (is_leaf && step.ipu == (int32_t)ipu) cycles += step.executions * (double)step.cycles;
+  }
+  found.cycles = (int64_t)cycles;
+  return found;
 }
 
 void plan_case_free(plan_case *one) {

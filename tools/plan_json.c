@@ -60,8 +60,8 @@ static json_t *layers_of(const plan_case *one) {
 }
 
 static json_t *cut_of(const trm_program_cut *cut) {
-  return json_pack("{s:s, s:s, s:I}", "after", cut->after, "before", cut->before, "bytes",
-                   (json_int_t)cut->bytes);
+  return json_pack("{s:s, s:s, s:I, s:I}", "after", cut->after, "before", cut->before, "bytes",
+                   (json_int_t)cut->bytes, "ipu", (json_int_t)cut->ipu);
 }
 
 /* What would make the case fit. */
@@ -142,10 +142,10 @@ static json_t *largest_of(const plan_case *one) {
 static json_t *each_ipu_of(const plan_case *one) {
   json_t *list = json_array();
   for (uint32_t ipu = 0; ipu < one->totals.num_ipus; ++ipu) {
-    int64_t worst, all;
-    plan_ipu_bytes(one, ipu, &worst, &all);
-    json_array_append_new(list, json_pack("{s:I, s:I}", "bytes", (json_int_t)all,
-                                          "worst_tile_bytes", (json_int_t)worst));
+    const plan_ipu o = plan_ipu_of(one, ipu);
+    json_array_append_new(
+        list, json_pack("{s:I, s:I, s:I}", "bytes", (json_int_t)o.bytes, "worst_tile_bytes",
+                        (json_int_t)o.worst_tile_bytes, "cycles", (json_int_t)o.cycles));
   }
   return list;
 }

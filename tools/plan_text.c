@@ -215,16 +215,16 @@ static void print_layers(const plan_case *one) {
 static void print_cuts(const plan_case *one) {
   trm_program_cut cut = {.size = sizeof cut};
   if (!trm_program_cut_get(one->program, 0, &cut)) return;
-  printf("\nShards, cut where the fullest tiles are most even\n");
+  printf("\nShards, cut so that they fit and the longest is short\n");
   for (size_t i = 0; trm_program_cut_get(one->program, i, &cut); ++i) {
-    printf("  IPU %zu begins with %s, after %s, and is sent %s MB\n", i + 1, cut.before, cut.after,
+    printf("  IPU %u begins with %s, after %s, and is sent %s MB\n", cut.ipu, cut.before, cut.after,
            MB(cut.bytes));
   }
   for (uint32_t ipu = 0; ipu < one->totals.num_ipus; ++ipu) {
-    int64_t worst, all;
-    plan_ipu_bytes(one, ipu, &worst, &all);
-    printf("  IPU %u needs %s MB, its fullest tile %.1f %%\n", ipu, MB(all),
-           share(worst, one->totals.bytes_per_tile));
+    const plan_ipu o = plan_ipu_of(one, ipu);
+    printf("  IPU %u needs %s MB, its fullest tile %.1f %%, and works for %s cycles\n", ipu,
+           MB(o.bytes), share(o.worst_tile_bytes, one->totals.bytes_per_tile),
+           PLAN_NUMBER(o.cycles));
   }
 }
 

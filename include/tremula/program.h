@@ -336,8 +336,8 @@ TRM_API bool trm_program_kind_get(const trm_program *program, size_t i, trm_prog
 
 /* ---- Shards --------------------------------------------------------------------------------- */
 
-/* Cuts the program between layers into 2 to 64 shards, one for each IPU. A few cuts are estimated,
- * and the one with the most even fullest tiles is kept. TRM_FAILED_PRECONDITION for a program that
+/* Cuts the program between layers into 2 to 64 shards, one for each IPU, so that they fit and the
+ * longest is as short as possible. A few cuts are estimated. TRM_FAILED_PRECONDITION for a program that
  * already is on several IPUs or has fewer layers than shards. */
 TRM_API trm_status trm_program_create_split(const trm_program *program, uint32_t num_shards,
                                             trm_program **out_program, trm_error *error);
@@ -345,6 +345,7 @@ typedef struct trm_program_cut {
   size_t size;                /* sizeof, set by the caller */
   const char *after, *before; /* the layers around the cut; they live as long as the program */
   int64_t bytes;              /* sent across the cut by the forward pass */
+  uint32_t ipu;               /* of the shard behind the cut; shard 0 is on IPU 0 */
 } trm_program_cut;
 /* Cut i of a program from trm_program_create_split; false past the last, or if size is not set. */
 TRM_API bool trm_program_cut_get(const trm_program *program, size_t i, trm_program_cut *out_cut);

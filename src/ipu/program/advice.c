@@ -114,15 +114,10 @@ static trm_status look_at_fullest(const trm_program *program, fullest *out, trm_
   int64_t *sizes;
   size_t num_sizes;
   TRY(sizes_of_weights(program, &sizes, &num_sizes, error));
-  int64_t *scratch = trm_allocate_zeroed(program->tiles_per_ipu, sizeof *scratch);
-  if (scratch == NULL) {
-    trm_free(sizes);
-    FAIL_NO_MEMORY("advice");
-  }
   for (uint32_t v = 0; v < program->num_variables; ++v) {
     const trm_program_variable *o = &program->variables[v];
-    const int64_t here = trm_program_bytes_on(program, o, program->totals.worst_tile,
-                                              program->totals.worst_step, scratch);
+    const int64_t here =
+        trm_program_bytes_on(program, o, program->totals.worst_tile, program->totals.worst_step);
     if (here < 0) continue;
     const bool temporary = !o->always_live && o->dtype == TRM_U8;
     if (o->dtype == TRM_F32 || (temporary && gives_float32(program, o->source))) {
@@ -134,7 +129,6 @@ static trm_status look_at_fullest(const trm_program *program, fullest *out, trm_
       out->of_weights += here;
     }
   }
-  trm_free(scratch);
   trm_free(sizes);
   return TRM_OK;
 }

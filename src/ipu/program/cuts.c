@@ -1,11 +1,12 @@
 /* Owns: what a range of units would need on an IPU of its own, and the best cuts by that.
  *
- * What always lives there (the inputs that the range reads first) is a sum over its units. What
- * lives besides is a sum too, at one step. Each unit has some moments, its fullest steps, and a
- * range needs the most that is live of its units at their moments. Arrays that come from earlier
- * units (activations) or later ones (gradients) have copies there: those from earlier ones depend
- * on where the range begins alone, the others on where it ends. So the bytes of [begin, end) at a
- * moment are until[end] - from[begin]. In a long row neighbours are joined into blocks. */
+ * What always lives there (the inputs that the range reads first, the state of its vertices) is a
+ * sum over its units. What lives besides is a sum too, at one step. Each unit has some moments, its
+ * fullest steps, and a range needs the most that is live of its units at their moments. Arrays that
+ * come from earlier units (activations) or later ones (gradients) have copies there: those from
+ * earlier ones depend on where the range begins alone, the others on where it ends. So the bytes of
+ * [begin, end) at a moment are until[end] - from[begin]. Cycles are sums over the units, and what
+ * their copies take. In a long row neighbours are joined into blocks. */
 #include "ipu/program/cuts.h"
 
 #include <math.h>
@@ -13,17 +14,24 @@
 
 #include "base/integers.h"
 #include "ipu/program/draft.h"
+#include "ipu/target/target.h"
 
 enum { MOMENTS = 3, BISECTIONS = 24, MOST_LOOKS = 20000000, MOST_BLOCKS = 1200, LANES = 16 };
-/* Cuts within it are as good, and those that send least count. */
+/* Bytes within it are as good, so that cycles count. */
 static const double SLACK = 1.02;
+/* Cycles within it are as good, and cuts that send least count. */
+static const double CYCLES_SLACK = 1.005;
 
 struct trm_cut_model {
   uint32_t num_blocks, num_units;
-  uint32_t *first;        /* unit of each block, and num_units behind the last */
-  double *arriving;       /* by block: bytes that a cut before it would send */
-  double *always;         /* [b]: sum of the blocks before b */
-  float *live;            /* [b][block * MOMENTS + moment]: of block b - 1 */
+  uint32_t *first; /* unit of each block, and num_units behind the last */
+  /* By block: bytes that a cut before it would send forward, and backward. */
+  double *arriving, *returning;
+  double cycles_per_byte; /* of what arrives */
+  bool trains, recomputes, takes_turns;
+  double *forward, *backward; /* [b]: cycles of the blocks before b */
+  double *always;             /* [b]: bytes of the blocks before b */
+  float *live;                /* [b][block * MOMENTS + moment]: of block b - 1 */
   float *earlier, *later; /* [b][...]: copies in a range that begins with b, that ends before b */
   float *from, *until;    /* [b][...]: sums of `live` before b, less `earlier`, with `later` */
 };
@@ -48,18 +56,38 @@ static double needs(const trm_cut_model *m, uint32_t begin, uint32_t end) {
   return m->always[end] - m->always[begin] + (double)most[0];
 }
 
+/* The cycles of the blocks [begin, end), when so many bytes come back from later ones. */
+static double lasts_with(const trm_cut_model *m, uint32_t begin, uint32_t end, double returning) {
+  const double copies = m->arriving[begin] * m->cycles_per_byte;
+  const double forward = m->forward[end] - m->forward[begin] + copies;
+  if (!m->trains) return forward;
+  double backward = m->backward[end] - m->backward[begin] + returning * m->cycles_per_byte;
+  if (m->recomputes) backward += forward;
+  return m->takes_turns ? 2 * fmax(forward, backward) : forward + backward;
+}
+
+static double lasts(const trm_cut_model *m, uint32_t begin, uint32_t end) {
+  return lasts_with(m, begin, end, m->returning[end]);
+}
+
 /* ---- The model ------------------------------------------------------------------------------- */
 
-/* Of a step or variable: the unit of its instruction or, inside of a called computation, of the
- * call around it. */
-static int32_t unit_of_step(const trm_program *program, const trm_unit_row *row, uint32_t step) {
+/* The instruction of the row's computation that a step is for: its own or, inside of a called
+ * computation, the call around it. Negative: none. */
+static int64_t instruction_of_step(const trm_program *program, const trm_unit_row *row,
+                                   uint32_t step) {
   for (; step != TRM_NO_INDEX && step < program->num_steps; step = program->steps[step].parent) {
     const uint32_t source = program->steps[step].source;
     if (source == TRM_NO_INDEX) continue;
     const trm_program_source *o = &program->sources[source];
-    if (o->computation == row->computation) return row->unit_of[o->instruction];
+    if (o->computation == row->computation) return o->instruction;
   }
   return -1;
+}
+
+static int32_t unit_of_step(const trm_program *program, const trm_unit_row *row, uint32_t step) {
+  const int64_t instruction = instruction_of_step(program, row, step);
+  return instruction < 0 ? -1 : row->unit_of[instruction];
 }
 
 static int32_t unit_of_variable(const trm_program *program, const trm_unit_row *row,
@@ -78,29 +106,6 @@ static int32_t unit_of_variable(const trm_program *program, const trm_unit_row *
 static double weight_of(const trm_program *program, const trm_program_variable *o) {
   const bool is_wide = 2 * (uint64_t)o->mapping.regions >= program->tiles_per_ipu;
   return (double)(is_wide ? o->worst_bytes * program->tiles_per_ipu : o->total_bytes);
-}
-
-/* Adds the bytes of every input to the block of its first reader. */
-static trm_status add_always(const trm_program *program, const trm_unit_row *row,
-                             const uint32_t *block_of, trm_arena *arena, trm_cut_model *m,
-                             trm_error *error) {
-  const trm_computation *computation = &program->module->computations[row->computation];
-  bool *seen = ARENA_NEW(arena, bool, (size_t)computation->num_instructions + 1);
-  CHECK_MEMORY(seen, "cuts");
-  for (trm_index i = 0; i < computation->num_instructions; ++i) {
-    const trm_instruction *instruction = &computation->instructions[i];
-    if (row->unit_of[i] < 0) continue;
-    for (uint32_t k = 0; k < instruction->num_operands; ++k) {
-      const trm_index operand = instruction->operands[k];
-      const bool is_tuple = computation->instructions[operand].opcode == TRM_OP_TUPLE;
-      if (is_tuple || row->unit_of[operand] >= 0 || seen[operand]) continue;
-      seen[operand] = true;
-      m->always[block_of[row->unit_of[i]] + 1] +=
-          (double)trm_tile_shape_bytes(&computation->instructions[operand].shape);
-    }
-  }
-  for (uint32_t b = 0; b < m->num_blocks; ++b) m->always[b + 1] += m->always[b];
-  return TRM_OK;
 }
 
 /* The least and the greatest unit that reads the result of an instruction, or views of it. */
@@ -134,6 +139,89 @@ static void find_readers(const trm_computation *computation, const int32_t *unit
   }
 }
 
+/* Adds the bytes of every input to the block of its first reader. */
+static trm_status add_inputs(const trm_program *program, const trm_unit_row *row,
+                             const uint32_t *block_of, trm_arena *arena, trm_cut_model *m,
+                             trm_error *error) {
+  const trm_computation *computation = &program->module->computations[row->computation];
+  bool *seen = ARENA_NEW(arena, bool, (size_t)computation->num_instructions + 1);
+  CHECK_MEMORY(seen, "cuts");
+  for (trm_index i = 0; i < computation->num_instructions; ++i) {
+    const trm_instruction *instruction = &computation->instructions[i];
+    if (row->unit_of[i] < 0) continue;
+    for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+      const trm_index operand = instruction->operands[k];
+      const bool is_tuple = computation->instructions[operand].opcode == TRM_OP_TUPLE;
+      if (is_tuple || row->unit_of[operand] >= 0 || seen[operand]) continue;
+      seen[operand] = true;
+      m->always[block_of[row->unit_of[i]] + 1] +=
+          (double)trm_tile_shape_bytes(&computation->instructions[operand].shape);
+    }
+  }
+  return TRM_OK;
+}
+
+/* Adds the cycles of every step to its block, and the bytes of its vertices and code. What brings
+ * an input is in the block of its first reader. */
+static trm_status add_steps(const trm_program *program, const trm_unit_row *row,
+                            const uint32_t *block_of, const readers *found, trm_arena *arena,
+                            trm_cut_model *m, trm_error *error) {
+  bool *seen = ARENA_NEW(arena, bool, (size_t)program->num_compute_sets + 1);
+  CHECK_MEMORY(seen, "cuts");
+  for (uint32_t s = 0; s < program->num_steps; ++s) {
+    const trm_program_step *step = &program->steps[s];
+    const int64_t of_row = instruction_of_step(program, row, s);
+    if (of_row < 0 || found[of_row].most < 0) continue;
+    const uint32_t block =
+        block_of[row->unit_of[of_row] < 0 ? found[of_row].least : row->unit_of[of_row]];
+    m->always[block + 1] += (double)step->code.total;
+    if (step->compute_set != TRM_NO_INDEX && !seen[step->compute_set]) {
+      const trm_program_compute_set *set = &program->compute_sets[step->compute_set];
+      seen[step->compute_set] = true;
+      m->always[block + 1] += (double)(set->state.total + set->arrays.total);
+    }
+    const bool is_leaf = step->end == s + 1;
+    if (!is_leaf || (row->is_untimed != NULL && row->is_untimed[of_row])) continue;
+    const double cycles = step->executions * (double)step->cycles;
+    const bool is_backward = row->is_backward[of_row];
+    (is_backward ? m->backward : m->forward)[block + 1] += cycles;
+    m->trains |= is_backward;
+  }
+  return TRM_OK;
+}
+
+/* Adds the cycles of steps of the whole program, which copy its data from the host, to the blocks
+ * that read the data first. */
+static void add_streams(const trm_program *program, const trm_unit_row *row,
+                        const uint32_t *block_of, const readers *found, trm_cut_model *m) {
+  double cycles = 0, bytes = 0;
+  for (uint32_t s = 0; s < program->num_steps; ++s) {
+    const trm_program_step *step = &program->steps[s];
+    const bool copies = step->type == TRM_STEP_TYPE_STREAM_COPY_MID && step->source == TRM_NO_INDEX;
+    if (copies) cycles += step->executions * (double)step->cycles;
+  }
+  for (int adds = 0; adds < 2; ++adds) {
+    for (uint32_t v = 0; v < program->num_variables; ++v) {
+      const trm_program_variable *o = &program->variables[v];
+      if (!o->is_input || o->is_weight || o->source == TRM_NO_INDEX) continue;
+      const trm_program_source *source = &program->sources[o->source];
+      if (source->computation != row->computation || found[source->instruction].most < 0) continue;
+      if (adds == 0) bytes += (double)o->total_bytes;
+      else
+        m->forward[block_of[found[source->instruction].least] + 1] +=
+            cycles * (double)o->total_bytes / bytes;
+    }
+  }
+}
+
+/* Makes sums of what the blocks have. */
+static void add_up_blocks(trm_cut_model *m) {
+  double *const all[] = {m->always, m->forward, m->backward};
+  for (size_t k = 0; k < sizeof all / sizeof *all; ++k) {
+    for (uint32_t b = 0; b < m->num_blocks; ++b) all[k][b + 1] += all[k][b];
+  }
+}
+
 /* Adds `bytes`, which live from step `begin` to `end`, to the moments of the blocks that a copy of
  * an array of block `of` is for: those up to `most` in ranges that begin behind `of`, those down to
  * `least` in ranges that end before it. */
@@ -153,13 +241,24 @@ static void add_copies(trm_cut_model *m, const uint32_t *step, trm_program_inter
   }
 }
 
-static trm_status add_all_copies(const trm_program *program, const trm_unit_row *row,
-                                 const uint32_t *block_of, const uint32_t *step, trm_arena *arena,
-                                 trm_cut_model *m, trm_error *error) {
-  const trm_computation *computation = &program->module->computations[row->computation];
-  readers *found = ARENA_NEW(arena, readers, (size_t)computation->num_instructions + 1);
-  CHECK_MEMORY(found, "cuts");
-  find_readers(computation, row->unit_of, found);
+/* Adds up what later blocks send to earlier ones. */
+static void add_returning(const trm_computation *computation, const trm_unit_row *row,
+                          const uint32_t *block_of, const readers *found, trm_cut_model *m) {
+  for (trm_index i = 0; i < computation->num_instructions; ++i) {
+    if (row->unit_of[i] < 0 || is_view(&computation->instructions[i])) continue;
+    const uint32_t of = block_of[row->unit_of[i]], least = block_of[found[i].least];
+    if (least >= of) continue;
+    const double bytes = (double)trm_tile_shape_bytes(&computation->instructions[i].shape);
+    m->returning[least + 1] += bytes;
+    m->returning[of + 1] -= bytes;
+  }
+  for (uint32_t b = 1; b <= m->num_blocks; ++b) m->returning[b] += m->returning[b - 1];
+  m->returning[m->num_blocks] = 0;
+}
+
+static void add_all_copies(const trm_program *program, const trm_unit_row *row,
+                           const uint32_t *block_of, const readers *found, const uint32_t *step,
+                           trm_cut_model *m) {
   for (uint32_t v = 0; v < program->num_variables; ++v) {
     const trm_program_variable *o = &program->variables[v];
     const bool is_array = !o->always_live && o->dtype != TRM_U8 && o->source != TRM_NO_INDEX;
@@ -170,7 +269,6 @@ static trm_status add_all_copies(const trm_program *program, const trm_unit_row 
     add_copies(m, step, o->live, block_of[row->unit_of[source->instruction]], block_of[by->least],
                block_of[by->most], (float)weight_of(program, o));
   }
-  return TRM_OK;
 }
 
 /* Sums up what the model knows of each block. */
@@ -240,8 +338,8 @@ static void go_through(moments *s, bool record, trm_cut_model *m) {
 }
 
 static trm_status add_live_bytes(const trm_program *program, const trm_unit_row *row,
-                                 const uint32_t *block_of, trm_arena *arena, trm_cut_model *m,
-                                 trm_error *error) {
+                                 const uint32_t *block_of, const readers *found, trm_arena *arena,
+                                 trm_cut_model *m, trm_error *error) {
   const size_t steps = (size_t)program->num_steps + 1, variables = program->num_variables + 1u;
   moments s = {.program = program,
                .block_of_variable = ARENA_NEW(arena, int32_t, variables),
@@ -283,7 +381,7 @@ static trm_status add_live_bytes(const trm_program *program, const trm_unit_row 
   go_through(&s, false, m);
   memset(s.live, 0, m->num_blocks * sizeof *s.live);
   go_through(&s, true, m);
-  TRY(add_all_copies(program, row, block_of, s.step, arena, m, error));
+  add_all_copies(program, row, block_of, found, s.step, m);
   add_up(m);
   return TRM_OK;
 }
@@ -300,8 +398,19 @@ trm_status trm_cuts_create(const trm_program *program, const trm_unit_row *row, 
   m->num_blocks = (double)row->num_units <= most ? row->num_units : (uint32_t)most;
   m->first = ARENA_NEW(arena, uint32_t, (size_t)m->num_blocks + 1);
   m->arriving = ARENA_NEW(arena, double, (size_t)m->num_blocks + 1);
+  m->returning = ARENA_NEW(arena, double, (size_t)m->num_blocks + 2);
   m->always = ARENA_NEW(arena, double, (size_t)m->num_blocks + 1);
-  if (m->first == NULL || m->arriving == NULL || m->always == NULL) FAIL_NO_MEMORY("cuts");
+  m->forward = ARENA_NEW(arena, double, (size_t)m->num_blocks + 1);
+  m->backward = ARENA_NEW(arena, double, (size_t)m->num_blocks + 1);
+  if (m->first == NULL || m->arriving == NULL || m->returning == NULL || m->always == NULL ||
+      m->forward == NULL || m->backward == NULL) {
+    FAIL_NO_MEMORY("cuts");
+  }
+  const trm_target *target = program->target;
+  const double rate = target->ipu_link_bytes_per_second * target->ipu_link_efficiency;
+  m->cycles_per_byte = rate > 0 ? target->clock_frequency / rate : 0;
+  m->recomputes = row->recomputes;
+  m->takes_turns = row->takes_turns;
   for (uint32_t b = 0; b <= m->num_blocks; ++b) {
     m->first[b] = (uint32_t)((uint64_t)b * row->num_units / m->num_blocks);
     m->arriving[b] = b == 0 || b == m->num_blocks ? 0 : row->crossing[m->first[b]];
@@ -309,8 +418,20 @@ trm_status trm_cuts_create(const trm_program *program, const trm_unit_row *row, 
   for (uint32_t b = 0; b < m->num_blocks; ++b) {
     for (uint32_t u = m->first[b]; u < m->first[b + 1]; ++u) block_of[u] = b;
   }
-  TRY(add_always(program, row, block_of, arena, m, error));
-  TRY(add_live_bytes(program, row, block_of, arena, m, error));
+  const trm_computation *computation = &program->module->computations[row->computation];
+  readers *found = ARENA_NEW(arena, readers, (size_t)computation->num_instructions + 1);
+  CHECK_MEMORY(found, "cuts");
+  find_readers(computation, row->unit_of, found);
+  TRY(add_inputs(program, row, block_of, arena, m, error));
+  TRY(add_steps(program, row, block_of, found, arena, m, error));
+  add_streams(program, row, block_of, found, m);
+  add_up_blocks(m);
+  add_returning(computation, row, block_of, found, m);
+  TRY(add_live_bytes(program, row, block_of, found, arena, m, error));
+  const uint32_t whole = 0;
+  const trm_cut_needs known = {.bytes = (double)program->totals.worst_tile_bytes,
+                               .cycles = lasts(m, 0, m->num_blocks)};
+  trm_cuts_learn(m, 1, &whole, &known);
   *out_model = m;
   return TRM_OK;
 }
@@ -346,17 +467,19 @@ typedef struct way {
   uint32_t begin; /* of its last part */
 } way;
 
-/* Cuts into parts of at most `limit` bytes; false: there is no such cut. */
-static bool choose_within(const trm_cut_model *m, double limit, uint32_t num_parts, way *ways,
-                          uint32_t *cuts) {
+/* Cuts into parts within limits; false: there is no such cut. cuts[p] is a block. */
+static bool choose_within(const trm_cut_model *m, const trm_cut_needs *limit, uint32_t num_parts,
+                          way *ways, uint32_t *cuts) {
   const size_t ends = (size_t)m->num_blocks + 1;
   for (size_t i = 0; i < ends * (num_parts + (size_t)1); ++i) ways[i].cost = INFINITY;
   ways[0].cost = 0;
   for (uint32_t begin = 0; begin < m->num_blocks; ++begin) {
     for (uint32_t end = begin + 1; end <= m->num_blocks; ++end) {
+      if (lasts_with(m, begin, end, 0) > limit->cycles) break;
+      if (lasts(m, begin, end) > limit->cycles) continue;
       const double bytes = needs(m, begin, end);
-      if (bytes > limit) break;
-      const double cost = m->arriving[begin] + bytes / limit * bytes / 1e3;
+      if (bytes > limit->bytes) break;
+      const double cost = m->arriving[begin] + bytes / limit->bytes * bytes / 1e3;
       for (uint32_t p = 0; p < num_parts; ++p) {
         way *to = &ways[(p + 1) * ends + end];
         const double sum = ways[p * ends + begin].cost + cost;
@@ -366,44 +489,94 @@ static bool choose_within(const trm_cut_model *m, double limit, uint32_t num_par
   }
   uint32_t end = m->num_blocks;
   if (isinf(ways[num_parts * ends + end].cost)) return false;
-  for (uint32_t p = num_parts; p > 0; --p) {
-    end = ways[p * ends + end].begin;
-    cuts[p - 1] = m->first[end];
-  }
+  for (uint32_t p = num_parts; p > 0; --p) cuts[p - 1] = end = ways[p * ends + end].begin;
   return true;
 }
 
-trm_status trm_cuts_choose(const trm_cut_model *m, uint32_t num_parts, uint32_t *cuts,
-                           double *out_bytes, trm_error *error) {
+/* Cuts into parts of at most `bytes`, whose longest is about as short as possible: cycles that are
+ * too few for any cut grow until they are enough, then shrink. */
+static bool choose_shortest(const trm_cut_model *m, double bytes, uint32_t num_parts, way *ways,
+                            uint32_t *cuts) {
+  double sent = 0;
+  for (uint32_t b = 0; b < m->num_blocks; ++b) sent += m->arriving[b] + m->returning[b];
+  const double all = lasts(m, 0, m->num_blocks);
+  const double most = all + 4 * sent * m->cycles_per_byte + 1; /* of any part */
+  trm_cut_needs limit = {bytes, all / num_parts * CYCLES_SLACK};
+  double low = all / num_parts, step = CYCLES_SLACK;
+  while (!choose_within(m, &limit, num_parts, ways, cuts)) {
+    if (limit.cycles > most) return false;
+    low = limit.cycles;
+    step *= step;
+    limit.cycles = low * step + 1;
+  }
+  double high = limit.cycles;
+  while (high > CYCLES_SLACK * low + 1) {
+    limit.cycles = sqrt(low * high);
+    if (choose_within(m, &limit, num_parts, ways, cuts)) high = limit.cycles;
+    else low = limit.cycles;
+  }
+  limit.cycles = high;
+  return choose_within(m, &limit, num_parts, ways, cuts);
+}
+
+trm_status trm_cuts_choose(const trm_cut_model *m, uint32_t num_parts, double room, uint32_t *cuts,
+                           trm_cut_needs *out_needs, trm_error *error) {
   way *ways =
       trm_allocate_zeroed((m->num_blocks + (size_t)1) * (num_parts + (size_t)1), sizeof *ways);
   CHECK_MEMORY(ways, "cuts");
-  *out_bytes = least_limit(m, num_parts);
-  double limit = *out_bytes * SLACK;
-  while (!choose_within(m, limit, num_parts, ways, cuts)) limit *= SLACK;
+  double limit = room;
+  if (parts_of(m, room) > num_parts) limit = fmax(room, least_limit(m, num_parts) * SLACK);
+  while (!choose_shortest(m, limit, num_parts, ways, cuts)) limit *= SLACK;
   trm_free(ways);
+  *out_needs = (trm_cut_needs){0, 0};
+  for (uint32_t p = 0; p < num_parts; ++p) {
+    const uint32_t end = p + 1 < num_parts ? cuts[p + 1] : m->num_blocks;
+    out_needs->bytes = fmax(out_needs->bytes, needs(m, cuts[p], end));
+    out_needs->cycles = fmax(out_needs->cycles, lasts(m, cuts[p], end));
+    cuts[p] = m->first[cuts[p]];
+  }
   return TRM_OK;
 }
 
-void trm_cuts_learn(trm_cut_model *m, uint32_t num_parts, const uint32_t *cuts,
-                    const double *bytes) {
-  double scales[TRM_MOST_PARTS];
-  uint32_t part_of_block = 0;
-  for (uint32_t p = 0, begin = 0, end = 0; p < num_parts; ++p, begin = end) {
-    while (end < m->num_blocks && (p + 1 == num_parts || m->first[end] < cuts[p + 1])) ++end;
-    scales[p] = bytes[p] / needs(m, begin, end);
+static double ratio(double planned, double promised) {
+  return promised > 0 ? planned / promised : 1;
+}
+
+/* Scales what each block adds to sums; `ends` and `scales` are of parts. */
+static void scale_sums(double *sums, uint32_t num_parts, const uint32_t *ends,
+                       const double *scales) {
+  double before = 0;
+  for (uint32_t p = 0, b = 0; p < num_parts; ++p) {
+    for (; b < ends[p]; ++b) {
+      const double own = sums[b + 1] - before;
+      before = sums[b + 1];
+      sums[b + 1] = sums[b] + scales[p] * own;
+    }
   }
+}
+
+void trm_cuts_learn(trm_cut_model *m, uint32_t num_parts, const uint32_t *cuts,
+                    const trm_cut_needs *parts) {
+  uint32_t ends[TRM_MOST_PARTS] = {0};
+  double of_bytes[TRM_MOST_PARTS] = {0}, of_cycles[TRM_MOST_PARTS] = {0};
+  for (uint32_t p = 0, begin = 0; p < num_parts; begin = ends[p++]) {
+    uint32_t end = begin;
+    while (end < m->num_blocks && (p + 1 == num_parts || m->first[end] < cuts[p + 1])) ++end;
+    ends[p] = end;
+    of_bytes[p] = ratio(parts[p].bytes, needs(m, begin, end));
+    of_cycles[p] = ratio(parts[p].cycles, lasts(m, begin, end));
+  }
+  scale_sums(m->always, num_parts, ends, of_bytes);
+  scale_sums(m->forward, num_parts, ends, of_cycles);
+  scale_sums(m->backward, num_parts, ends, of_cycles);
   const size_t row = width(m);
-  double sum = 0, before = 0;
-  for (uint32_t b = 0; b < m->num_blocks; ++b) {
-    while (part_of_block + 1 < num_parts && cuts[part_of_block + 1] <= m->first[b]) ++part_of_block;
-    const double scale = scales[part_of_block], own = m->always[b + 1] - before;
-    before = m->always[b + 1];
-    m->always[b + 1] = sum += scale * own;
-    for (size_t i = 0; i < row; ++i) {
-      m->live[(b + 1) * row + i] *= (float)scale;
-      m->later[(b + 1) * row + i] *= (float)scale;
-      m->earlier[b * row + i] *= (float)scale;
+  for (uint32_t p = 0, b = 0; p < num_parts; ++p) {
+    for (; b < ends[p]; ++b) {
+      for (size_t i = 0; i < row; ++i) {
+        m->live[(b + 1) * row + i] *= (float)of_bytes[p];
+        m->later[(b + 1) * row + i] *= (float)of_bytes[p];
+        m->earlier[b * row + i] *= (float)of_bytes[p];
+      }
     }
   }
   add_up(m);

@@ -530,9 +530,8 @@ trm_error_kind trm_error_kind_of_step(const trm_program *program, const trm_prog
 int64_t trm_error_cycles(trm_error_kind kind, double cycles, bool high);
 /* Fills the ends of bars in the totals, and whether the program fits within them. */
 void trm_program_add_error_bars(trm_program *program);
-/* The bytes of a variable on a tile at a step; -1: it is not alive then, or not on that IPU.
- * `scratch` has an IPU's tiles, all 0, and has again afterwards. */
+/* The bytes of a variable on a tile at a step; -1: it is not alive then, or not on that IPU. */
 int64_t trm_program_bytes_on(const trm_program *program, const trm_program_variable *variable,
-                             uint32_t tile, uint32_t step, int64_t *scratch);
+                             uint32_t tile, uint32_t step);
 
 #endif /* TREMULA_IPU_PROGRAM_DRAFT_H_ */

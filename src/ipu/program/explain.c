@@ -43,15 +43,13 @@ typedef struct largest {
 } largest;
 
 /* Finds the largest variables of a tile at a step. */
-static trm_status find_largest(const trm_program *program, uint32_t tile, uint32_t step,
-                               largest *out, uint32_t *out_count, trm_error *error) {
-  int64_t *scratch = trm_allocate_zeroed(program->tiles_per_ipu, sizeof *scratch);
-  CHECK_MEMORY(scratch, "an explanation");
+static void find_largest(const trm_program *program, uint32_t tile, uint32_t step, largest *out,
+                         uint32_t *out_count) {
   *out_count = 0;
   for (uint32_t v = 0; v < program->num_variables; ++v) {
     const trm_program_variable *variable = &program->variables[v];
     if (*out_count == LARGEST && variable->worst_bytes <= out[LARGEST - 1].bytes) continue;
-    const int64_t here = trm_program_bytes_on(program, variable, tile, step, scratch);
+    const int64_t here = trm_program_bytes_on(program, variable, tile, step);
     if (here < 0) continue;
     uint32_t at = *out_count < LARGEST ? (*out_count)++ : LARGEST - 1;
     if (at == LARGEST - 1 && *out_count == LARGEST && out[at].bytes >= here && out[at].bytes > 0) {
@@ -60,8 +58,6 @@ static trm_status find_largest(const trm_program *program, uint32_t tile, uint32
     for (; at > 0 && out[at - 1].bytes < here; --at) out[at] = out[at - 1];
     out[at] = (largest){v, here};
   }
-  trm_free(scratch);
-  return TRM_OK;
 }
 
 static double percent_from(int64_t end, int64_t figure) {
@@ -119,11 +115,11 @@ static void append_best(const trm_program *program, const trm_advice_list *list,
   }
 }
 
-static trm_status append_details(const trm_program *program, trm_text *text, trm_error *error) {
+static void append_details(const trm_program *program, trm_text *text) {
   const trm_program_totals *t = &program->totals;
   largest list[LARGEST] = {{0, 0}};
   uint32_t count;
-  TRY(find_largest(program, t->worst_tile, t->worst_step, list, &count, error));
+  find_largest(program, t->worst_tile, t->worst_step, list, &count);
   const trm_program_memory *m = &program->memory;
   trm_text_format(text, "Of that tile: always live %s, live at this step %s, gaps %s bytes.\n",
                   NUMBER(m->always_live[t->worst_tile]), NUMBER(m->not_always_live[t->worst_tile]),
@@ -145,7 +141,6 @@ static trm_status append_details(const trm_program *program, trm_text *text, trm
     append_place(program, v->source, text);
     trm_text_append(text, "\n", 1);
   }
-  return TRM_OK;
 }
 
 static void append_advice(const trm_advice_list *list, trm_text *text) {
@@ -167,9 +162,9 @@ trm_status trm_program_explain(const trm_program *program, bool with_advice, cha
   if (status == TRM_OK) {
     append_answer(program, &text);
     if (with_advice) append_best(program, &advice, &text);
-    status = append_details(program, &text, error);
+    append_details(program, &text);
+    append_advice(&advice, &text);
   }
-  if (status == TRM_OK) append_advice(&advice, &text);
   VECTOR_FREE(&advice);
   if (status == TRM_OK && text.failed) {
     status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory while explaining");

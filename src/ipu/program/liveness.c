@@ -253,14 +253,11 @@ static void add_up_load(trm_program *program) {
 }
 
 int64_t trm_program_bytes_on(const trm_program *program, const trm_program_variable *v,
-                             uint32_t tile, uint32_t step, int64_t *scratch) {
+                             uint32_t tile, uint32_t step) {
   const uint32_t tiles = program->tiles_per_ipu;
   const bool alive = v->always_live || (v->live.begin <= step && step < v->live.end);
   if (!alive || v->mapping.kind == TRM_MAPPING_NONE || v->mapping.ipu != tile / tiles) return -1;
-  trm_mapping_add_bytes(&v->mapping, 1, TRM_BYTES_ALIGNMENT, scratch);
-  const int64_t bytes = scratch[tile % tiles];
-  trm_mapping_add_bytes(&v->mapping, -1, TRM_BYTES_ALIGNMENT, scratch);
-  return bytes;
+  return trm_mapping_bytes_on(&v->mapping, TRM_BYTES_ALIGNMENT, tile % tiles);
 }
 
 /* Fixes the lives and places of variables, before tiles are compared. */

@@ -617,23 +617,28 @@ static trm_status make_entry(pipeliner *p, trm_shape shape, uint32_t update, uin
   return trm_module_compact(p->module, error);
 }
 
-static trm_status make(pipeliner *p, const trm_program *program, trm_error *error) {
+static trm_status find_parts(pipeliner *p, const trm_program *program, trm_error *error) {
   const size_t room = (size_t)p->count + ROOM;
   p->is_data = ARENA_NEW(&p->arena, bool, room);
   p->is_number = ARENA_NEW(&p->arena, bool, room);
+  if (p->is_data == NULL || p->is_number == NULL) FAIL_NO_MEMORY("a pipeline");
+  find_data(p, program);
+  return find_update(p, error);
+}
+
+static trm_status make(pipeliner *p, const trm_program *program, trm_error *error) {
+  const size_t room = (size_t)p->count + ROOM;
   p->is_update = ARENA_NEW(&p->arena, bool, room);
   p->in_iteration = ARENA_NEW(&p->arena, bool, room);
   p->states = ARENA_NEW(&p->arena, state, room);
   p->gradients = ARENA_NEW(&p->arena, trm_index, room);
   p->gradient_of = ARENA_NEW(&p->arena, int32_t, room);
   p->copy = ARENA_NEW(&p->arena, trm_index, room);
-  if (p->is_data == NULL || p->is_number == NULL || p->is_update == NULL ||
-      p->in_iteration == NULL || p->states == NULL || p->gradients == NULL ||
-      p->gradient_of == NULL || p->copy == NULL) {
+  if (p->is_update == NULL || p->in_iteration == NULL || p->states == NULL ||
+      p->gradients == NULL || p->gradient_of == NULL || p->copy == NULL) {
     FAIL_NO_MEMORY("a pipeline");
   }
-  find_data(p, program);
-  TRY(find_update(p, error));
+  TRY(find_parts(p, program, error));
   find_gradients(p);
   find_states(p);
   uint32_t updated = 0, weights = 0;
@@ -661,6 +666,17 @@ trm_status trm_program_make_pipeline(const trm_program *program, trm_module *mod
                  .entry = module->entry,
                  .count = module->computations[module->entry].num_instructions};
   const trm_status status = make(&p, program, error);
+  trm_arena_free(&p.arena);
+  return status;
+}
+
+trm_status trm_program_find_update(const trm_program *program, const trm_module *module,
+                                   bool *is_update, trm_error *error) {
+  pipeliner p = {.module = (trm_module *)(uintptr_t)module, /* is read */
+                 .entry = module->entry,
+                 .count = module->computations[module->entry].num_instructions,
+                 .is_update = is_update};
+  const trm_status status = find_parts(&p, program, error);
   trm_arena_free(&p.arena);
   return status;
 }

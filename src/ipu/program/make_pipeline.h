@@ -17,6 +17,10 @@ typedef struct trm_pipeline_request {
 /* Whether the program can be one: the entry computes all of it, of inputs that are arrays. */
 bool trm_program_can_be_pipeline(const trm_program *program, const trm_module *module);
 
+/* Marks, by instruction of the entry, what updates weights. `is_update` is all false before. */
+trm_status trm_program_find_update(const trm_program *program, const trm_module *module,
+                                   bool *is_update, trm_error *error);
+
 /* Makes `module`, a copy of the program's, a pipeline: the entry's instructions become the body of
  * a loop over mini-batches, which the infeed brings. What updates weights stays behind the loop,
  * and works on sums of what the loop computes. */

@@ -66,7 +66,8 @@ static trm_status keep_cuts(searcher *s, const trm_program *program, trm_error *
     s->cuts[c] =
         (trm_program_cut){.before = trm_arena_string(arena, cut->before, strlen(cut->before)),
                           .after = trm_arena_string(arena, cut->after, strlen(cut->after)),
-                          .bytes = cut->bytes};
+                          .bytes = cut->bytes,
+                          .ipu = cut->ipu};
     if (s->cuts[c].before == NULL || s->cuts[c].after == NULL) FAIL_NO_MEMORY("cuts");
   }
   return TRM_OK;
@@ -105,8 +106,11 @@ static trm_status plan(searcher *s, const trm_change *change, bool keep,
     added = trm_advice_add_planned(s->program, change, changed, &s->found->advice, error);
   }
   const uint32_t ipu = changed->totals.worst_tile / changed->tiles_per_ipu;
-  const bool is_cut = ipu > 0 && ipu <= changed->num_cuts;
-  snprintf(s->fullest, sizeof s->fullest, "%s", is_cut ? changed->cuts[ipu - 1].before : "");
+  s->fullest[0] = '\0';
+  for (uint32_t c = 0; c < changed->num_cuts; ++c) {
+    if (changed->cuts[c].ipu != ipu) continue;
+    snprintf(s->fullest, sizeof s->fullest, "%s", changed->cuts[c].before);
+  }
   if (added == TRM_OK && out_totals->fits) added = keep_cuts(s, changed, error);
   trm_program_free(changed);
   return added;

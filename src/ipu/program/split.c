@@ -1,14 +1,16 @@
-/* Owns: cutting a program into shards, one for each IPU, so that memory is balanced.
+/* Owns: cutting a program into shards, one for each IPU, which fit and of which none takes long.
  *
  * The computation with most of the work (the entry, or the body of a loop) is cut between layers
  * into runs of consecutive layers. Gradients go with their forward op, updates with their variable.
  * The plan of the whole program tells what each run would need (cuts.c). The best cut by that is
- * estimated, the bytes of every IPU's fullest tile correct the model, and where that promises a
- * better cut, it is estimated too. The best cut is kept. */
+ * estimated, what every IPU then needs corrects the model, and where that promises a better cut, it
+ * is estimated too. The best cut is kept. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cycles.h"
 #include "base/sized.h"
 #include "hlo/infer.h"
 #include "ipu/program/change.h"
@@ -20,6 +22,7 @@
 #include "passes/pass.h"
 
 enum { MAX_SHARDS = TRM_MOST_PARTS, ROUNDS = 6, MOVES = 6, FEW_ROUNDS = 2, NO_UNIT = -1 };
+static const double A_HUNDREDTH = .01, A_TENTH = .1;
 
 /* A run of consecutive forward instructions of one layer: cuts are between units. */
 typedef struct unit {
@@ -47,6 +50,7 @@ typedef struct splitter {
   bool *is_free;              /* by instruction: made of sources, in no layer */
   unit *units;
   trm_cut_model *model;
+  double room;         /* bytes of a fullest tile that fits, with the error of the estimate */
   int32_t *last_units; /* a hash table of the last unit of each layer; it has 2^n places */
   size_t num_places;
   trm_arena arena;
@@ -168,6 +172,25 @@ static trm_status unit_of_transposed(splitter *s, const char *name, int32_t *out
   return TRM_OK;
 }
 
+/* Whether an operand is an input that no other layer reads too, as constants and numbers may be. */
+static bool is_variable(const splitter *s, trm_index i) {
+  const trm_instruction *o = &s->module->computations[s->computation].instructions[i];
+  return s->is_source[i] && o->opcode != TRM_OP_CONSTANT && trm_shape_count(&o->shape) > 1;
+}
+
+/* A layer's gradients are in its last unit as long as what they are made of is. */
+static int32_t no_later_than_operands(const splitter *s, const trm_instruction *instruction,
+                                      int32_t place) {
+  const trm_computation *computation = &s->module->computations[s->computation];
+  for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+    const trm_index operand = instruction->operands[k];
+    const bool counts =
+        s->is_backward[operand] && trm_shape_count(&computation->instructions[operand].shape) > 1;
+    if (counts && s->unit_of[operand] < place) place = s->unit_of[operand];
+  }
+  return place;
+}
+
 /* Places gradients with the op of their name. Other backward instructions, such as updates, go with
  * the variable that they read, or else with the layer of their name or with their last operand. */
 static trm_status place_backward(splitter *s, trm_error *error) {
@@ -202,7 +225,7 @@ static trm_status place_backward(splitter *s, trm_error *error) {
     bool reads_variable = false;
     for (uint32_t k = 0; k < instruction->num_operands && found == NULL; ++k) {
       const trm_index operand = instruction->operands[k];
-      if (s->is_source[operand] && read_in[operand] != NO_UNIT &&
+      if (is_variable(s, operand) && read_in[operand] != NO_UNIT &&
           trm_shape_count(&instruction->shape) > 1) {
         place = read_in[operand];
         reads_variable = true;
@@ -213,7 +236,7 @@ static trm_status place_backward(splitter *s, trm_error *error) {
     if (!reads_variable && found == NULL) {
       int32_t of_layer;
       TRY(unit_of_transposed(s, name_of(instruction), &of_layer, error));
-      if (of_layer != NO_UNIT) place = of_layer;
+      if (of_layer != NO_UNIT) place = no_later_than_operands(s, instruction, of_layer);
     }
     s->unit_of[i] = place == NO_UNIT ? 0 : place;
   }
@@ -371,24 +394,52 @@ static trm_status estimate_cuts(const splitter *s, const uint32_t *cuts, trm_pro
 }
 
 static trm_status make_model(splitter *s, trm_error *error) {
+  const trm_program_totals *totals = &s->program->totals;
+  const uint32_t count = s->module->computations[s->computation].num_instructions;
   double *crossing = ARENA_NEW(&s->arena, double, (size_t)s->num_units + 1);
-  CHECK_MEMORY(crossing, "shards");
+  bool *is_update = s->pipeline == NULL ? NULL : ARENA_NEW(&s->arena, bool, (size_t)count + 1);
+  if (crossing == NULL || (s->pipeline != NULL && is_update == NULL)) FAIL_NO_MEMORY("shards");
   for (uint32_t u = 0; u < s->num_units; ++u) crossing[u] = s->units[u].crossing;
-  const trm_unit_row row = {.computation = s->computation,
-                            .num_units = s->num_units,
-                            .unit_of = s->unit_of,
-                            .crossing = crossing};
+  if (is_update != NULL) TRY(trm_program_find_update(s->program, s->module, is_update, error));
+  s->room = (double)totals->bytes_per_tile * (double)totals->worst_tile_bytes /
+            (double)trm_most(1, totals->worst_tile_bytes_high);
+  const trm_unit_row row = {
+      .computation = s->computation,
+      .num_units = s->num_units,
+      .unit_of = s->unit_of,
+      .is_backward = s->is_backward,
+      .is_untimed = is_update,
+      .crossing = crossing,
+      .recomputes = s->pipeline != NULL && s->options->recompute,
+      .takes_turns = s->pipeline != NULL && strcmp(s->pipeline->schedule, "Interleaved") == 0};
   return trm_cuts_create(s->program, &row, s->num_shards, &s->arena, &s->model, error);
 }
 
-/* The fullest tile of each IPU. */
-static void fullest_tiles(const trm_program *program, double *out) {
+/* The fullest tile of each IPU, and the cycles of its steps or stages. *out_cycles: the most of
+ * them; of a pipeline those of a round. */
+static void measure_parts(const trm_program *program, uint32_t num_parts, trm_cut_needs *out,
+                          double *out_cycles) {
   const trm_program_memory *m = &program->memory;
-  for (uint32_t p = 0; p < program->num_ipus; ++p) out[p] = 0;
+  const trm_pipeline *pipeline = &program->pipeline;
+  trm_cut_needs by_ipu[MAX_SHARDS] = {{0, 0}};
   for (uint32_t t = 0; t < m->num_tiles; ++t) {
     const double bytes = (double)(m->always_live[t] + m->not_always_live[t] + m->gaps[t]);
-    double *most = &out[t / program->tiles_per_ipu];
+    double *most = &by_ipu[t / program->tiles_per_ipu].bytes;
     if (bytes > *most) *most = bytes;
+  }
+  for (uint32_t s = 0; s < program->num_steps && !pipeline->present; ++s) {
+    const trm_program_step *step = &program->steps[s];
+    if (step->end != s + 1 || step->ipu < 0) continue;
+    by_ipu[step->ipu].cycles += step->executions * (double)step->cycles;
+  }
+  *out_cycles = pipeline->present ? (double)pipeline->round_cycles : 0;
+  for (uint32_t p = 0; p < num_parts; ++p) {
+    out[p] = by_ipu[trm_program_ipu_of_shard(program, p)];
+    if (!pipeline->present) *out_cycles = fmax(*out_cycles, out[p].cycles);
+  }
+  for (uint32_t e = 0; pipeline->present && e < pipeline->num_entries; ++e) {
+    const uint32_t p = e < num_parts ? e : 2 * num_parts - 1 - e;
+    out[p].cycles += (double)pipeline->stages[e].cycles;
   }
 }
 
@@ -403,7 +454,8 @@ static trm_status note_cuts(const splitter *s, const uint32_t *cuts, trm_program
     program->cuts[c] =
         (trm_program_cut){.before = trm_arena_string(arena, after->layer, after->layer_length),
                           .after = trm_arena_string(arena, before->layer, before->layer_length),
-                          .bytes = (int64_t)after->crossing};
+                          .bytes = (int64_t)after->crossing,
+                          .ipu = trm_program_ipu_of_shard(program, c + 1)};
     if (program->cuts[c].before == NULL || program->cuts[c].after == NULL) {
       FAIL_NO_MEMORY("shards");
     }
@@ -415,18 +467,24 @@ static trm_status note_cuts(const splitter *s, const uint32_t *cuts, trm_program
 typedef struct found_cuts {
   trm_program *best;
   uint32_t best_cuts[MAX_SHARDS];
-  double best_fullest[MAX_SHARDS];
+  trm_cut_needs best_parts[MAX_SHARDS];
+  trm_cut_needs best_needs;
   uint32_t tried[ROUNDS + MOVES][MAX_SHARDS];
   uint32_t num_tried;
 } found_cuts;
 
-/* Whether a fullest tile needs a hundredth less than that of the best cuts. */
-static bool is_better(double bytes, const found_cuts *found) {
-  return found->best == NULL || bytes < 0.99 * (double)found->best->totals.worst_tile_bytes;
+/* Whether cuts are better by more than such a share: of their bytes beyond the room or, where both
+ * have as many, of their cycles. */
+static bool is_better(const splitter *s, const found_cuts *found, trm_cut_needs needs,
+                      double share) {
+  if (found->best == NULL) return true;
+  const double before = fmax(s->room, found->best_needs.bytes), now = fmax(s->room, needs.bytes);
+  if (now < (1 - share) * before) return true;
+  return now <= before && needs.cycles < (1 - share) * found->best_needs.cycles;
 }
 
 /* Estimates the program with these cuts and keeps it if it is the best one. *out_better: it is the
- * first, or its fullest tile needs a hundredth less than that of the best one before. */
+ * first, or better by a hundredth. */
 static trm_status try_cuts(const splitter *s, const uint32_t *cuts, found_cuts *found,
                            bool *out_better, trm_error *error) {
   *out_better = false;
@@ -436,32 +494,35 @@ static trm_status try_cuts(const splitter *s, const uint32_t *cuts, found_cuts *
   memcpy(found->tried[found->num_tried++], cuts, s->num_shards * sizeof *cuts);
   trm_program *program;
   TRY(estimate_cuts(s, cuts, &program, error));
-  double fullest[MAX_SHARDS];
-  fullest_tiles(program, fullest);
-  trm_cuts_learn(s->model, s->num_shards, cuts, fullest);
-  const int64_t before = found->best == NULL ? INT64_MAX : found->best->totals.worst_tile_bytes;
-  if (program->totals.worst_tile_bytes < before) {
-    *out_better = is_better((double)program->totals.worst_tile_bytes, found);
+  trm_cut_needs parts[MAX_SHARDS], needs = {.bytes = (double)program->totals.worst_tile_bytes};
+  measure_parts(program, s->num_shards, parts, &needs.cycles);
+  trm_cuts_learn(s->model, s->num_shards, cuts, parts);
+  *out_better = is_better(s, found, needs, A_HUNDREDTH);
+  if (is_better(s, found, needs, 0)) {
     trm_program_free(found->best);
     found->best = program;
+    found->best_needs = needs;
     memcpy(found->best_cuts, cuts, s->num_shards * sizeof *cuts);
-    memcpy(found->best_fullest, fullest, sizeof fullest);
+    memcpy(found->best_parts, parts, sizeof parts);
   } else {
     trm_program_free(program);
   }
   return TRM_OK;
 }
 
-/* Moves a unit of the fullest shard to a neighbour, first to the one with more room. */
+/* Moves a unit of the fullest shard, or of the longest if all fit, to a neighbour, first to the one
+ * with more room. */
 static trm_status move_a_unit(const splitter *s, found_cuts *found, bool *out_better,
                               trm_error *error) {
-  const double *fullest = found->best_fullest;
+  const bool fits = found->best_needs.bytes <= s->room;
+  double amounts[MAX_SHARDS];
   uint32_t most = 0;
-  for (uint32_t p = 1; p < s->num_shards; ++p) {
-    if (fullest[p] > fullest[most]) most = p;
+  for (uint32_t p = 0; p < s->num_shards; ++p) {
+    amounts[p] = fits ? found->best_parts[p].cycles : found->best_parts[p].bytes;
+    if (amounts[p] > amounts[most]) most = p;
   }
   const bool has_before = most > 0, has_after = most + 1 < s->num_shards;
-  const bool before_first = !has_after || (has_before && fullest[most - 1] < fullest[most + 1]);
+  const bool before_first = !has_after || (has_before && amounts[most - 1] < amounts[most + 1]);
   *out_better = false;
   for (int side = 0; side < 2 && !*out_better; ++side) {
     const bool before = (side == 0) == before_first;
@@ -480,16 +541,11 @@ static trm_status move_a_unit(const splitter *s, found_cuts *found, bool *out_be
   return TRM_OK;
 }
 
-/* Whether better cuts would not change the answer: it fits, or is far from it. */
-static bool is_settled(const trm_program_totals *totals) {
-  return totals->fits || totals->worst_tile_bytes > totals->bytes_per_tile * 3 / 2;
-}
-
-/* Whether better cuts would not be worth their plans. Of two shards, which have few cuts, the best
- * one is looked for. */
-static bool is_enough(const splitter *s, const found_cuts *found) {
-  const trm_program_totals *totals = &found->best->totals;
-  return s->num_shards > 2 && totals->fits && !totals->is_close;
+/* Whether better cuts would not change a brief answer: shards fit, whose cycles add up, or the
+ * program is far from fitting. */
+static bool is_settled(const splitter *s, const trm_program_totals *totals) {
+  if (totals->fits) return s->pipeline == NULL;
+  return totals->worst_tile_bytes > totals->bytes_per_tile * 3 / 2;
 }
 
 static trm_status search(splitter *s, trm_program **out_program, trm_error *error) {
@@ -500,12 +556,13 @@ static trm_status search(splitter *s, trm_program **out_program, trm_error *erro
   const int rounds = once ? 1 : s->num_shards > 2 ? FEW_ROUNDS : ROUNDS;
   bool better = true;
   for (int round = 0; round < rounds && better; ++round) {
-    if (s->briefly != NULL && round > 0 && is_settled(&found->best->totals)) break;
-    if (round > 0 && is_enough(s, found)) break;
+    const bool brief = s->briefly != NULL && round > 0;
+    if (brief && is_settled(s, &found->best->totals)) break;
     uint32_t cuts[MAX_SHARDS];
-    double promised;
-    TRY_OR_GOTO(trm_cuts_choose(s->model, s->num_shards, cuts, &promised, error), failed);
-    if (round > 0 && !is_better(promised, found)) break;
+    trm_cut_needs promised;
+    TRY_OR_GOTO(trm_cuts_choose(s->model, s->num_shards, s->room, cuts, &promised, error), failed);
+    const double share = brief && found->best->totals.fits ? A_TENTH : A_HUNDREDTH;
+    if (!is_better(s, found, promised, share)) break;
     TRY_OR_GOTO(try_cuts(s, cuts, found, &better, error), failed);
   }
   better = s->briefly == NULL && s->num_shards == 2;
@@ -586,16 +643,19 @@ static trm_status find_promising(splitter *s, uint32_t most, uint32_t *out_shard
   const trm_program_totals *totals = &s->program->totals;
   const double whole = (double)totals->worst_tile_bytes;
   uint32_t cuts[MAX_SHARDS] = {0};
-  s->num_shards = most;
+  *out_shards = 2;
+  while (2 * *out_shards <= most && whole / *out_shards > (double)totals->bytes_per_tile) {
+    *out_shards *= 2;
+  }
+  s->num_shards = *out_shards; /* fewer than even shards: hardly */
   TRY(find_units(s, error));
   TRY(make_model(s, error));
-  trm_cuts_learn(s->model, 1, cuts, &whole);
-  for (uint32_t shards = 2; shards <= most; shards *= 2) {
-    *out_shards = shards;
-    *out_bytes = whole / shards;
-    if (*out_bytes > (double)totals->bytes_per_tile) continue;
-    TRY(trm_cuts_choose(s->model, shards, cuts, out_bytes, error));
-    if (*out_bytes <= (double)totals->bytes_per_tile) break;
+  for (;;) {
+    trm_cut_needs promised;
+    TRY(trm_cuts_choose(s->model, *out_shards, s->room, cuts, &promised, error));
+    *out_bytes = promised.bytes;
+    if (promised.bytes <= (double)totals->bytes_per_tile || 2 * *out_shards > most) break;
+    *out_shards *= 2;
   }
   return TRM_OK;
 }

@@ -235,11 +235,14 @@ uint32_t trm_mapping_tile(const trm_mapping *m, uint32_t region) {
 /* So that the two ways are two loops. */
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* What becomes of the pieces of a mapping: bytes, or hashes of them, by tile. */
+/* What becomes of the pieces of a mapping: bytes, or hashes of them, by tile; or bytes of one tile.
+ */
 typedef struct sink {
   int sign;
   uint32_t alignment;
   int64_t *bytes;
+  bool only_one; /* `bytes` are those of `tile` */
+  uint32_t tile;
   uint64_t *hashes; /* or NULL */
   uint64_t seed, hash;
   int64_t elements; /* which have that hash: most pieces are like the one before */
@@ -248,9 +251,11 @@ typedef struct sink {
 ALWAYS_INLINE void add_piece(const trm_mapping *m, uint64_t step, int64_t elements, sink *to) {
   if (elements <= 0) return;
   if (to->hashes == NULL) {
+    const uint32_t tile = tile_at(m, step);
+    if (to->only_one && tile != to->tile) return;
     const int64_t last = to->alignment - 1;
     const int64_t bytes = (elements * m->element_bytes + last) & ~last;
-    to->bytes[tile_at(m, step)] += to->sign * bytes;
+    to->bytes[to->only_one ? 0 : tile] += to->sign * bytes;
     return;
   }
   if (elements != to->elements) {
@@ -320,6 +325,21 @@ void trm_mapping_add_bytes(const trm_mapping *m, int sign, uint32_t alignment,
                            int64_t *bytes_by_tile) {
   sink to = {.sign = sign, .alignment = alignment == 0 ? 1 : alignment, .bytes = bytes_by_tile};
   add_pieces(m, &to);
+}
+
+int64_t trm_mapping_bytes_on(const trm_mapping *m, uint32_t alignment, uint32_t tile) {
+  int64_t bytes = 0;
+  sink to = {.sign = 1, .alignment = alignment, .bytes = &bytes, .only_one = true, .tile = tile};
+  if (m->kind == TRM_MAPPING_NONE || m->kind == TRM_MAPPING_GRID) {
+    add_pieces(m, &to);
+    return bytes;
+  }
+  const uint32_t first =
+      m->descending ? m->first_tile + m->tiles - tile : tile + m->tiles - m->first_tile;
+  for (uint32_t region = first % m->tiles; region < m->regions; region += m->tiles) {
+    add_piece(m, region, trm_mapping_region_elements(m, region), &to);
+  }
+  return bytes;
 }
 
 void trm_mapping_add_hashes(const trm_mapping *m, uint64_t seed, uint64_t *by_tile) {

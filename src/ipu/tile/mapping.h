@@ -100,6 +100,8 @@ uint32_t trm_mapping_tile(const trm_mapping *mapping, uint32_t region);
  */
 void trm_mapping_add_bytes(const trm_mapping *mapping, int sign, uint32_t alignment,
                            int64_t *bytes_by_tile);
+/* What that adds to one tile of the mapping's IPU. */
+int64_t trm_mapping_bytes_on(const trm_mapping *mapping, uint32_t alignment, uint32_t tile);
 /* Adds a hash of the seed and the bytes of each piece to by_tile[0 .. tiles). */
 void trm_mapping_add_hashes(const trm_mapping *mapping, uint64_t seed, uint64_t *by_tile);
 /* Whether element i of both is on one tile, for all i. */

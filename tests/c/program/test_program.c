@@ -458,7 +458,7 @@ static void test_a_program_without_data_has_no_batch(void **state) {
 enum { LAYERS = 24 };
 
 /* A row of products, which an IPU has no room for; with an IPU for each, or NULL. */
-static trm_program *plan_row(const uint32_t *ipus) {
+static trm_program *plan_row(const uint32_t *ipus, const trm_program_options *options) {
   trm_text text = {0};
   trm_text_format(&text, "HloModule m\nENTRY e {\n  x0 = f32[512,4096] parameter(0)\n");
   for (int i = 0; i < LAYERS; ++i) {
@@ -472,7 +472,7 @@ static trm_program *plan_row(const uint32_t *ipus) {
                     i, i + 1, i, i, i, i, place, i + 1, i, i, place);
   }
   trm_text_format(&text, "  ROOT r = f32[512,4096] negate(x%d)\n}", LAYERS);
-  trm_program *p = make_program(text.data, "mk2", NULL);
+  trm_program *p = make_program(text.data, "mk2", options);
   trm_text_free(&text);
   return p;
 }
@@ -481,7 +481,7 @@ static trm_program *plan_row(const uint32_t *ipus) {
  * it is the least power of two that fits. */
 static void test_one_plan_of_advice(void **state) {
   (void)state;
-  trm_program *p = plan_row(NULL), *half;
+  trm_program *p = plan_row(NULL, NULL), *half;
   trm_advice_list list = {0};
   assert_int_equal(trm_program_find_advice(p, &list, NULL), TRM_OK);
   assert_true(list.count > 2);
@@ -501,7 +501,7 @@ static void test_one_plan_of_advice(void **state) {
  * the search says. */
 static void test_proposed_cut_fits(void **state) {
   (void)state;
-  trm_program *p = plan_row(NULL);
+  trm_program *p = plan_row(NULL, NULL);
   assert_false(p->totals.fits);
   trm_program_search *search;
   assert_int_equal(trm_program_search_fit(p, NULL, NULL, &search, NULL), TRM_OK);
@@ -516,13 +516,71 @@ static void test_proposed_cut_fits(void **state) {
     assert_int_equal(sscanf(cut.before, "layer%d", &layer), 1);
     for (; layer < LAYERS; ++layer) ipus[layer] = c + 1;
   }
-  trm_program *cut = plan_row(ipus);
+  trm_program *cut = plan_row(ipus, NULL);
   assert_true(cut->totals.fits);
   assert_true(cut->num_ipus >= smallest.ipus);
   assert_int_equal(cut->totals.worst_tile_bytes, smallest.worst_tile_bytes);
   assert_int_equal(cut->totals.cycles, smallest.cycles);
   trm_program_free(cut);
   trm_program_search_free(search);
+  trm_program_free(p);
+}
+
+/* What a cut says of its shard's IPU, here on a ring, is where its weight is. */
+static void test_a_cut_knows_its_ipu(void **state) {
+  (void)state;
+  static const uint32_t ring[] = {1, 3, 2};
+  trm_program_options options = trm_program_default_options();
+  options.selection_order = TRM_SELECTION_SNAKE;
+  trm_program *p = plan_row(NULL, &options), *four;
+  assert_int_equal(trm_program_create_split(p, 4, &four, NULL), TRM_OK);
+  for (uint32_t c = 0; c < 3; ++c) {
+    trm_program_cut cut = {.size = sizeof cut};
+    int layer;
+    assert_true(trm_program_cut_get(four, c, &cut));
+    assert_int_equal(cut.ipu, ring[c]);
+    assert_int_equal(sscanf(cut.before, "layer%d", &layer), 1);
+    bool found = false;
+    for (uint32_t v = 0; v < four->num_variables; ++v) {
+      const trm_program_variable *o = &four->variables[v];
+      if (!o->is_weight || o->source == TRM_NO_INDEX) continue;
+      const trm_program_source *source = &four->sources[o->source];
+      const trm_instruction *parameter =
+          &four->module->computations[source->computation].instructions[source->instruction];
+      if (parameter->number != layer + 1) continue;
+      assert_int_equal(o->mapping.ipu, cut.ipu);
+      found = true;
+    }
+    assert_true(found);
+  }
+  trm_program_free(four);
+  trm_program_free(p);
+}
+
+enum { CHAIN = 1000 };
+
+/* The state of vertices is most of what a long row of small steps needs. It is cut with them, so
+ * that the advice is two IPUs. */
+static void test_vertices_are_cut_with_their_steps(void **state) {
+  (void)state;
+  trm_text text = {0};
+  trm_text_format(&text, "HloModule m\nENTRY e {\n  x0 = f32[64,256] parameter(0)\n"
+                         "  w = f32[256,256] parameter(1)\n");
+  for (int i = 0; i < CHAIN; ++i) {
+    const char *shape = "f32[64,256]";
+    trm_text_format(&text,
+                    "  d%d = %s dot(x%d, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+                    "metadata={op_name=\"layer%d/MatMul\"}\n"
+                    "  a%d = %s add(d%d, x0), metadata={op_name=\"layer%d/Add\"}\n"
+                    "  x%d = %s tanh(a%d), metadata={op_name=\"layer%d/Tanh\"}\n",
+                    i, shape, i, i, i, shape, i, i, i + 1, shape, i, i);
+  }
+  trm_text_format(&text, "  ROOT r = f32[64,256] negate(x%d)\n}", CHAIN);
+  trm_program *p = make_program(text.data, "mk2", NULL), *two;
+  trm_text_free(&text);
+  assert_int_equal(trm_program_create_split(p, 2, &two, NULL), TRM_OK);
+  assert_true(10 * two->totals.worst_tile_bytes < 6 * p->totals.worst_tile_bytes);
+  trm_program_free(two);
   trm_program_free(p);
 }
 
@@ -767,6 +825,8 @@ int main(void) {
       cmocka_unit_test(test_a_program_without_data_has_no_batch),
       cmocka_unit_test(test_one_plan_of_advice),
       cmocka_unit_test(test_proposed_cut_fits),
+      cmocka_unit_test(test_a_cut_knows_its_ipu),
+      cmocka_unit_test(test_vertices_are_cut_with_their_steps),
       cmocka_unit_test(test_temporaries_of_halves),
       cmocka_unit_test(test_fits),
       cmocka_unit_test(test_bad_options),

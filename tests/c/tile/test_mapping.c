@@ -44,6 +44,7 @@ static void check(const trm_mapping *m, bool worst_is_exact) {
   trm_mapping_add_bytes(m, 1, 8, bytes);
   int64_t aligned = 0;
   for (uint32_t t = 0; t < m->tiles; ++t) {
+    assert_int_equal(bytes[t], trm_mapping_bytes_on(m, 8, t));
     assert_int_equal(bytes[t] % 8, 0);
     aligned += bytes[t];
   }

@@ -90,7 +90,7 @@ export function cutPanels(plans) {
           rows: plan.each_ipu.map((/** @type {any} */ one, /** @type {number} */ i) => ({
             ...one,
             i,
-            cut: i === 0 ? undefined : plan.cuts[i - 1],
+            cut: plan.cuts.find((/** @type {any} */ cut) => cut.ipu === i),
           })),
           fixed: true,
           tools: false,
@@ -100,6 +100,7 @@ export function cutPanels(plans) {
             column("sent", "Is sent", "bytes", (row) => row.cut?.bytes ?? null),
             column("bytes", "Holds", "bytes", "bytes"),
             column("tile", "Fullest tile", "percent", (row) => (100 * row.worst_tile_bytes) / plan.memory.bytes_per_tile),
+            column("cycles", "Works", "cycles", "cycles"),
           ],
         }),
       ),
