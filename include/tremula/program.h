@@ -337,8 +337,8 @@ TRM_API bool trm_program_kind_get(const trm_program *program, size_t i, trm_prog
 /* ---- Shards --------------------------------------------------------------------------------- */
 
 /* Cuts the program between layers into 2 to 64 shards, one for each IPU, so that they fit and the
- * longest is as short as possible. A few cuts are estimated. TRM_FAILED_PRECONDITION for a program that
- * already is on several IPUs or has fewer layers than shards. */
+ * longest is as short as possible. A few cuts are estimated. TRM_FAILED_PRECONDITION for a program
+ * that already is on several IPUs or has fewer layers than shards. */
 TRM_API trm_status trm_program_create_split(const trm_program *program, uint32_t num_shards,
                                             trm_program **out_program, trm_error *error);
 typedef struct trm_program_cut {

@@ -23,6 +23,7 @@
 
 enum { MAX_SHARDS = TRM_MOST_PARTS, ROUNDS = 6, MOVES = 6, FEW_ROUNDS = 2, NO_UNIT = -1 };
 static const double A_HUNDREDTH = .01, A_TENTH = .1;
+static const double SURE = .97; /* the model of cuts errs by some percent */
 
 /* A run of consecutive forward instructions of one layer: cuts are between units. */
 typedef struct unit {
@@ -641,23 +642,22 @@ trm_status trm_program_most_shards(const trm_program *program, uint32_t *out_cou
 static trm_status find_promising(splitter *s, uint32_t most, uint32_t *out_shards,
                                  double *out_bytes, trm_error *error) {
   const trm_program_totals *totals = &s->program->totals;
-  const double whole = (double)totals->worst_tile_bytes;
-  uint32_t cuts[MAX_SHARDS] = {0};
-  *out_shards = 2;
-  while (2 * *out_shards <= most && whole / *out_shards > (double)totals->bytes_per_tile) {
-    *out_shards *= 2;
-  }
-  s->num_shards = *out_shards; /* fewer than even shards: hardly */
+  const double tile = (double)totals->bytes_per_tile;
+  uint32_t cuts[MAX_SHARDS] = {0}, shards = 2;
+  while (2 * shards <= most && (double)totals->worst_tile_bytes / shards > tile) shards *= 2;
+  s->num_shards = shards; /* fewer than even shards: hardly */
   TRY(find_units(s, error));
   TRY(make_model(s, error));
-  for (;;) {
+  *out_bytes = INFINITY;
+  for (;; shards *= 2) {
     trm_cut_needs promised;
-    TRY(trm_cuts_choose(s->model, *out_shards, s->room, cuts, &promised, error));
-    *out_bytes = promised.bytes;
-    if (promised.bytes <= (double)totals->bytes_per_tile || 2 * *out_shards > most) break;
-    *out_shards *= 2;
+    TRY(trm_cuts_choose(s->model, shards, s->room, cuts, &promised, error));
+    if (promised.bytes < SURE * *out_bytes) { /* else more shards hardly help */
+      *out_shards = shards;
+      *out_bytes = promised.bytes;
+    }
+    if (promised.bytes <= SURE * tile || 2 * shards > most) return TRM_OK;
   }
-  return TRM_OK;
 }
 
 trm_status trm_program_promising_shards(const trm_program *program, uint32_t most,
