@@ -329,6 +329,10 @@ static void print_full(const plan_answer *answer, const plan_case *one) {
 
 /* ---- All ------------------------------------------------------------------------------------- */
 
+static bool has_batches(const plan_answer *answer) {
+  return answer->request->num_batches > 1 || answer->request->batches_go_on;
+}
+
 static void print_model(const plan_answer *answer) {
   const plan_case *one = plan_first_planned(answer);
   const plan_request *request = answer->request;
@@ -344,14 +348,14 @@ static void print_model(const plan_answer *answer) {
     printf("First input: %s %s", one->input_name,
            type_text(one->input.dtype, one->input.rank, one->input.dims, text, sizeof text));
     if (!answer->models[0].is_fed) printf(", so %lld item%s a run", items, items == 1 ? "" : "s");
-    printf("\n");
+    printf("%s\n", has_batches(answer) ? ", at the first batch size" : "");
   }
   printf("\n");
 }
 
 /* Prints the largest batch size that fits, by target and number of IPUs. */
 static void print_largest(const plan_answer *answer) {
-  if (answer->request->num_batches < 2 && !answer->request->batches_go_on) return;
+  if (!has_batches(answer)) return;
   printf("\n");
   for (size_t c = 0; c < answer->num_cases; ++c) {
     const plan_case *one = &answer->cases[c];

@@ -273,6 +273,13 @@ def test_a_batch_of_one_cannot_be_told(tool):
     assert "an infeed brings it" in said
 
 
+def test_the_first_input_is_that_of_the_first_batch_size(tool):
+    source = tool.write("layers.hlo", LAYERS)
+    assert "x f32[32,512], so 32 items a run\n" in tool.ok("plan", source, "--batch", "32")
+    assert "x f32[32,512], so 32 items a run, at the first batch size\n" in tool.ok(
+        "plan", source, "--batch", "32,64")
+
+
 def test_text_is_the_same_each_time(tool):
     source = tool.write("layers.hlo", LAYERS)
     first = tool.ok("plan", source, "--ipus", "1,2")
