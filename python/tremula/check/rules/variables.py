@@ -87,7 +87,7 @@ def _is_read(project, file, name):
 @rule(
     "global-step", "warning", "The global step on the IPU",
     """Who adds 1 to a `global_step` that is on the IPU swaps the training program out for the
-    addition, every step.""",
+    addition, every step. An IPUEstimator counts it itself, and refuses a `model_fn` that does.""",
     """Make it on the CPU (`with tf.device("cpu"): tf.train.get_or_create_global_step()`) before the
     compiled part, and leave `global_step=` out of `minimize` there.""",
     """
@@ -108,17 +108,18 @@ def global_step(project):
     for file, call, called in project.calls():
         name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
         how = project.how_compiled(file, call)
-        if how.endswith("Estimator"):  # which keeps the step on the CPU
-            continue
-        if how and called in ("tf.train.get_or_create_global_step",
+        is_estimator = how.endswith("Estimator")  # which makes the step on the CPU, and counts it
+        if how and not is_estimator and called in ("tf.train.get_or_create_global_step",
                               "tf.train.create_global_step"):
             yield file, call, "this makes the global step on the IPU"
         elif name in ("minimize", "apply_gradients") and project.comes_to_ipu(file, call):
             given = names.argument(call, "global_step")
             if given is not None and names.constant(given, 0) is not None \
                     and not isinstance(file.value(given), ast.Constant):
-                yield file, given, (f"{name} counts the global step on the IPU" if how else
-                                    f"on an IPU, {name} would count the global step there")
+                yield file, given, (
+                    f"an IPUEstimator counts the global step itself, and refuses a {name} that "
+                    "does" if is_estimator else f"{name} counts the global step on the IPU"
+                    if how else f"on an IPU, {name} would count the global step there")
 
 
 @rule(
