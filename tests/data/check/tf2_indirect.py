@@ -86,6 +86,8 @@ class Played:
         draw = np.random.RandomState(0)
         self.place = tf.Variable(draw.rand(8))  #! float64
         self.speed = tf.Variable(draw.rand(8).astype(np.float32))
+        fresh = np.random.default_rng(0)
+        self.mass = tf.Variable(fresh.random(8, np.float32))
 
     @tf.function
     def play(self, x):

@@ -138,6 +138,7 @@ def _is_wide(file, value):
         value = value.left
     return isinstance(value, ast.Call) and _draws_or_makes(file, value) in _FLOAT64 \
         and names.argument(value, "dtype") is None \
+        and not any(names.type_name(file, one) for one in value.args) \
         and not (file.called(value) in ("np.zeros", "np.ones") and len(value.args) > 1)
 
 
