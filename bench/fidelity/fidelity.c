@@ -291,7 +291,8 @@ static void print_larges(trm_text *out) {
 }
 
 /* Memory by category of a program on a machine, with code; the program's totals. */
-static trm_program_totals print_categories(const char *target_name, const char *text, size_t length,
+static trm_program_totals print_categories(const char *target_name, trm_framework_steps steps,
+                                           const char *text, size_t length,
                                            const published_category *known, size_t count,
                                            trm_text *out) {
   trm_error error;
@@ -301,6 +302,7 @@ static trm_program_totals print_categories(const char *target_name, const char *
   trm_program_options options = {.size = sizeof options};
   trm_program_options_init(&options);
   options.compile_ipu_code = true;
+  options.framework_steps = steps;
   trm_program *program = NULL;
   check(trm_program_create(module, false, target, &options, &program, &error), &error);
   trm_text_format(out, "\n| | published | model | error |\n|---|---|---|---|\n");
@@ -319,13 +321,14 @@ static trm_program_totals print_categories(const char *target_name, const char *
 /* The guide's first example, and a dense layer. */
 static void print_memory(trm_text *out) {
   trm_text_format(out, "\n### Memory by category of two additions on a GC2, bytes\n");
-  trm_program_totals totals =
-      print_categories("mk1", published_small_program, sizeof published_small_program - 1,
-                       published_small, NUM_PUBLISHED_CATEGORIES, out);
+  trm_program_totals totals = print_categories(
+      "mk1", TRM_FRAMEWORK_STEPS_ON, published_small_program, sizeof published_small_program - 1,
+      published_small, NUM_PUBLISHED_CATEGORIES, out);
   print_row(out, "all, gaps apart", published_small_total, (double)totals.memory_bytes);
   trm_text_format(out, "\n### Memory by category of a dense layer on an MK2, bytes\n");
-  totals = print_categories("mk2", published_dense_program, sizeof published_dense_program - 1,
-                            published_dense, NUM_DENSE_CATEGORIES, out);
+  totals = print_categories("mk2", TRM_FRAMEWORK_STEPS_OFF, published_dense_program,
+                            sizeof published_dense_program - 1, published_dense,
+                            NUM_DENSE_CATEGORIES, out);
   print_row(out, "not always live", published_dense_temporary,
             (double)(totals.max_step_bytes - totals.always_live_bytes));
 }

@@ -310,7 +310,7 @@ def keep_inputs(module):
 
 def plan_arguments(module, folder, tiles=0, code=True):
     """The arguments with which `tremula` plans a module for both machines, writing into a folder.
-    `tiles` of each IPU; 0: all."""
+    `tiles` of each IPU; 0: all. poplibs' tools have none of the steps that TensorFlow adds."""
     path, machine = os.path.join(folder, "layer.hlo"), os.path.join(folder, "mk2.json")
     with open(machine, "w", encoding="utf-8") as file:
         json.dump({"base": "mk2", "name": "mk2-8", **{key: 8 for key in UNITS}}, file)
@@ -318,7 +318,7 @@ def plan_arguments(module, folder, tiles=0, code=True):
         file.write(keep_inputs(module))
     return ["plan", path, "--json", "--target", f"mk1,{machine}",
             "--option", f"compile_ipu_code={'true' if code else 'false'}",
-            "--option", f"tiles_per_ipu={tiles}"]
+            "--option", f"tiles_per_ipu={tiles}", "--option", "framework_steps=off"]
 
 
 def counts_code(kind):

@@ -97,10 +97,10 @@ static inline trm_conv_params published_blur_params(const published_blur *blur) 
 /* ---- Checks: nothing was fitted to these but what always_live.c says of the first ------------ */
 
 /* Memory by category that Graphcore's guide to the IPU for TensorFlow prints ("Reading the Poplar
- * textual summary report") of its first example, two additions of pairs of floats, on a GC2. That
- * program also sets the tiles' random seeds, which ours does not: vertex code, exchange code and
- * vertices of the report are nearly all that, and are left out. Integers here, since floats that
- * nothing multiplies are taken for weights, which are not sent for each run. `allowed`: share. */
+ * textual summary report") of its first example, two additions of pairs of floats, on a GC2, with
+ * the steps that TensorFlow adds (framework_steps). Vertex code, exchange code and vertices are
+ * nearly all of those steps, and are left out. Integers here, since floats that nothing multiplies
+ * are taken for weights, which are not sent for each run. `allowed`: share. */
 static const char published_small_program[] = "HloModule small\n\n"
                                               "ENTRY e {\n"
                                               "  pa = s32[2] parameter(0)\n"
