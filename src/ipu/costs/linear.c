@@ -127,11 +127,14 @@ static trm_status add_step(const trm_tile_request *request, trm_tile_cost *cost,
   const uint32_t all = request->target->tiles_per_ipu;
   const bool moves = step->exchange_cycles > 0 || step->bytes_in > 0 || step->bytes_out > 0;
   if (moves) {
+    /* The planner counts no messages of what is rearranged: these come on top. */
+    const uint64_t messages = copies && step->messages > 0 ? step->messages - 1 : 0;
     const trm_phase exchange = {
         .kind = TRM_PHASE_EXCHANGE,
         .name = name,
         .repeats = (int64_t)step->times,
-        .cycles = (int64_t)(step->exchange_cycles + (is_backward(request) ? step->bus_saves : 0)),
+        .cycles = (int64_t)(step->exchange_cycles + (is_backward(request) ? step->bus_saves : 0) +
+                            messages * (uint64_t)request->target->exchange_message_cycles),
         .sync_cycles = (int64_t)step->sync_cycles,
         .cycles_mean =
             (double)step->bytes_exchanged / all / request->target->exchange_bytes_per_cycle,
@@ -493,7 +496,9 @@ static trm_status add_fetched(const trm_tile_request *request, trm_tile_cost *co
     trm_phase *phase = &cost->phases.items[p];
     if (phase->kind == TRM_PHASE_COMPUTE) break;
     if (phase->kind != TRM_PHASE_EXCHANGE || phase->repeats != 1) continue;
-    phase->cycles += trm_ceil_divide(incoming->in_worst, request->target->exchange_bytes_per_cycle);
+    phase->cycles +=
+        trm_ceil_divide(incoming->in_worst, request->target->exchange_bytes_per_cycle) +
+        incoming->messages * request->target->exchange_message_cycles;
     phase->bytes_in_worst += incoming->in_worst;
     phase->bytes_in_total += incoming->in_total;
     phase->bytes_out_worst += incoming->out_worst;

@@ -32,6 +32,10 @@ static solve sizes_of(const trm_tile_request *request) {
   return s;
 }
 
+/* Messages of a tile where both mappings spread the floats evenly: one that it sends, one that it
+ * receives. */
+enum { PIECES = 2 };
+
 /* An elementwise step of popops on `count` evenly spread floats, `times` times. A product that is
  * subtracted is first fetched from its plan's mapping. */
 static trm_status add_elementwise(const trm_tile_request *request, trm_tile_cost *cost,
@@ -41,7 +45,7 @@ static trm_status add_elementwise(const trm_tile_request *request, trm_tile_cost
   const int64_t tiles = trm_least(request->target->tiles_per_ipu, trm_ceil_divide(count, 2));
   const int64_t worst = trm_ceil_divide(count, tiles), each = trm_ceil_divide(worst, workers);
   if (cycles_of_two == SUBTRACT) {
-    TRY(trm_tile_add_exchange(request, cost, name, worst * 4, count * 4, worst * 4, tiles, error));
+    TRY(trm_tile_add_exchange(request, cost, name, worst * 4, count * 4, worst * 4, PIECES, error));
     cost->phases.items[cost->phases.count - 1].repeats = times;
   }
   TRY(trm_tile_add_compute(request, cost, name, codelet, (uint32_t)tiles, 1,
@@ -57,7 +61,7 @@ static trm_status add_move(const trm_tile_request *request, trm_tile_cost *cost,
   const int64_t tiles = trm_least(request->target->tiles_per_ipu, trm_ceil_divide(count, 2));
   const int64_t worst = trm_ceil_divide(count, tiles) * 4;
   const size_t first = cost->phases.count;
-  TRY(trm_tile_add_exchange(request, cost, name, worst, count * 4, worst, tiles, error));
+  TRY(trm_tile_add_exchange(request, cost, name, worst, count * 4, worst, PIECES, error));
   TRY(trm_tile_add_copy(request, cost, name, worst, count * 4, run * 4, (uint32_t)tiles, error));
   for (size_t p = first; p < cost->phases.count; ++p) cost->phases.items[p].repeats = times;
   return TRM_OK;

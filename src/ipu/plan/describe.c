@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "ipu/plan/internal.h"
-#include "ipu/tile/exchange.h"
 
 const char *trm_plan_method_name(trm_plan_method method) {
   static const char *const names[] = {"AMP", "SLIC", "HMAC", "VMAC", "OUTER_PRODUCT"};
@@ -92,14 +91,19 @@ static void set_vertices(trm_plan_phase *phase, uint64_t each, uint64_t edges) {
   phase->edges = edges * phase->vertices;
 }
 
+/* The bytes that make a vertex of a further worker worth its while, which transposes: the least
+ * that a linear mapping puts on a further tile. And bytes of a message. */
+enum { LEAST_TRANSPOSED = 128, MESSAGE_BYTES = 128 };
+
 /* A copy of `bytes` on each tile into another order. `exchanged`: bytes that all tiles receive. */
 static void set_rearranged(const describer *d, trm_plan_phase *phase, int64_t bytes,
                            uint64_t exchanged) {
   phase->bytes_in = phase->bytes_out = (uint64_t)bytes;
   phase->bytes_exchanged = exchanged;
   phase->temp_bytes = 2 * (uint64_t)bytes;
-  phase->messages = (uint64_t)plan_ceil_div(bytes, 128);
-  set_vertices(phase, (uint64_t)trm_copy_vertices(d->choice->problem.target, bytes), 2);
+  phase->messages = (uint64_t)plan_ceil_div(bytes, MESSAGE_BYTES);
+  const int64_t workers = d->choice->problem.target->num_worker_contexts;
+  set_vertices(phase, (uint64_t)plan_max(1, plan_min(workers, bytes / LEAST_TRANSPOSED)), 2);
 }
 
 static uint64_t distinct_sources(uint64_t bytes, uint64_t tiles) { return bytes == 0 ? 0 : tiles; }

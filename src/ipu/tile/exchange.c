@@ -8,12 +8,14 @@
 enum { GROUP_ELEMENTS = 16, ROWS_OF_A_PIECE = 4 };
 
 /* Cycles of an exchange in which the worst tile receives and sends this many bytes, without sync.
- */
-static int64_t exchange_cycles(const trm_target *target, int64_t bytes_in, int64_t bytes_out) {
+ * `messages`: those that it receives, and the one that it sends. */
+static int64_t exchange_cycles(const trm_target *target, int64_t bytes_in, int64_t bytes_out,
+                               int64_t messages) {
   const int64_t bytes = trm_most(bytes_in, bytes_out);
   return bytes <= 0 ? 0
                     : target->exchange_phase_cycles +
-                          trm_ceil_divide(bytes, target->exchange_bytes_per_cycle);
+                          trm_ceil_divide(bytes, target->exchange_bytes_per_cycle) +
+                          (messages - 1) * target->exchange_message_cycles;
 }
 
 /* Cycles of copying on one tile, by all its workers, in runs of `run` bytes. */
@@ -36,7 +38,7 @@ trm_status trm_tile_add_exchange(const trm_tile_request *request, trm_tile_cost 
   const trm_phase phase = {
       .kind = TRM_PHASE_EXCHANGE,
       .name = name,
-      .cycles = exchange_cycles(request->target, in_worst, out_worst),
+      .cycles = exchange_cycles(request->target, in_worst, out_worst, trm_most(1, messages)),
       .cycles_mean = (double)total / tiles / request->target->exchange_bytes_per_cycle,
       .active_tiles =
           in_worst <= 0 ? 1 : (uint32_t)trm_least(tiles, trm_ceil_divide(total, in_worst)),

@@ -219,12 +219,18 @@ static void test_partial_results(void **state) {
   (void)state;
   static const struct {
     const char *shape, *left, *dimensions;
-    int64_t bytes; /* that 512 tiles send, 4 a result */
+    int64_t bytes;  /* that 512 tiles send, 4 a result */
+    int64_t cycles; /* of the first exchange: 100, a quarter of its bytes, 6 a tile */
   } cases[] = {
-      {"64,32,8", "64,8", "1", 16384},     /* 32 elements: 4 rows of the same 8, so 8 results */
-      {"16,4,32,8", "16,32", "1,3", 8192}, /* 4 rows of 8 that are summed: 4 results */
-      {"512,32", "512", "1", 0},           /* a row each: all of it */
-      {"32,512", "512", "0", 65536},       /* 32 of a row of 512: 32 results */
+      /* 32 elements: 4 rows of the same 8, so 8 results. 8 of each output are summed: 4 outputs of
+       * a tile receive 128 bytes from 8 tiles. */
+      {"64,32,8", "64,8", "1", 16384, 180},
+      /* 4 rows of 8 that are summed: 4 results; 64 bytes from 4 tiles */
+      {"16,4,32,8", "16,32", "1,3", 8192, 140},
+      {"512,32", "512", "1", 0, 0}, /* a row each: all of it */
+      /* 32 of a row of 512: 32 results. Two stages; in the first a tile receives 96 bytes from 6
+       * tiles, and others send all their 128. */
+      {"32,512", "512", "0", 65536, 168},
   };
   for (size_t k = 0; k < sizeof cases / sizeof *cases; ++k) {
     char buffer[512];
@@ -250,6 +256,7 @@ static void test_partial_results(void **state) {
     } else {
       assert_non_null(final);
       assert_int_equal(final->bytes_in_total, cases[k].bytes);
+      assert_int_equal(final->cycles - final->sync_cycles, cases[k].cycles);
     }
     trm_program_free(p);
   }
@@ -420,23 +427,32 @@ static void test_long_concatenation(void **state) {
   trm_program_free(many);
 }
 
-/* Calling the vertices of a copy takes its cycles, also where a plan copies a few bytes. */
+/* Calling the vertices of a copy takes its cycles, also where a plan copies a few bytes. These are
+ * one vertex on a tile; where each of the six workers has 128 bytes to copy, they are six. */
 static void test_copies_of_a_plan(void **state) {
   (void)state;
-  trm_program *p = make_program(
-      "HloModule m\nENTRY e {\n  x = f16[16,1000] parameter(0)\n  dy = f16[16,5] parameter(1)\n"
-      "  ROOT dw = f16[1000,5] dot(x, dy), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n}",
-      "mk2", NULL);
-  check_sums(p);
-  bool found = false;
-  for (uint32_t s = 0; s < p->num_steps; ++s) {
-    const trm_program_step *step = &p->steps[s];
-    if (step->compute_set == TRM_NO_INDEX || strstr(step->name, "OnTileCopy") == NULL) continue;
-    assert_true(step->cycles >= p->target->copy_call_cycles);
-    found |= strstr(step->name, "dw/") != NULL;
+  for (int64_t each = 1; each <= 6; each += 5) {
+    char text[400];
+    snprintf(text, sizeof text,
+             "HloModule m\nENTRY e {\n  x = f16[16,%d] parameter(0)\n"
+             "  dy = f16[16,5] parameter(1)\n"
+             "  ROOT dw = f16[%d,5] dot(x, dy), lhs_contracting_dims={0}, "
+             "rhs_contracting_dims={0}\n}",
+             each == 1 ? 1000 : 200000, each == 1 ? 1000 : 200000);
+    trm_program *p = make_program(text, "mk2", NULL);
+    check_sums(p);
+    bool found = false;
+    for (uint32_t s = 0; s < p->num_steps; ++s) {
+      const trm_program_step *step = &p->steps[s];
+      if (step->compute_set == TRM_NO_INDEX || strstr(step->name, "OnTileCopy") == NULL) continue;
+      const trm_program_compute_set *set = &p->compute_sets[step->compute_set];
+      assert_true(step->cycles >= p->target->copy_call_cycles);
+      assert_int_equal(set->groups[0].count, each * set->active_tiles);
+      found |= strstr(step->name, "dw/") != NULL;
+    }
+    assert_true(found);
+    trm_program_free(p);
   }
-  assert_true(found);
-  trm_program_free(p);
 }
 
 int main(void) {
