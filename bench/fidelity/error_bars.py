@@ -35,8 +35,8 @@ BOW_CLOCK = 1.85e9
 LEVELS = {
     "cycles": (5 / 6, (1.818, 1.688, 1.618, 1.574, 1.543, 1.521, 1.505, 1.492, 1.481, 1.472, 1.465,
                        1.459, 1.454, 1.449, 1.445, 1.441)),
-    "bytes": (0.9, (2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782, 1.771,
-                    1.761, 1.753, 1.746, 1.740, 1.734)),
+    "bytes": (7 / 8, (2.113, 1.936, 1.841, 1.782, 1.742, 1.713, 1.691, 1.674, 1.661, 1.649, 1.640,
+                      1.632, 1.625, 1.619, 1.614, 1.609)),
 }
 MANY = 20  # points from which on the bar is between ranks of them
 FEW = 4    # points below which it is from the least to the greatest
@@ -173,20 +173,28 @@ def bar(ratios, figure):
     return round(math.exp(low) - 1, 3), round(math.exp(high) - 1, 3)
 
 
+def kind_bar(causes, figure, name=None):
+    """The bar of a kind, or of all points, and the number of points. The two machines of a layer
+    err alike; so where a kind has few layers, its bar is at least that of all points."""
+    every = [p for p in causes if p.figure == figure]
+    some = [p for p in every if name in (None, p.kind)]
+    low, high = bar([p.ratio() for p in some], figure)
+    if len({p.name for p in some}) < FEW:
+        least, greatest = bar([p.ratio() for p in every], figure)
+        low, high = min(low, least), max(high, greatest)
+    return (low, high), len(some)
+
+
 def bars(causes):
     """By id: the bars of cycles and of bytes, and the number of points."""
     rates = [size / seconds for seconds, size in TRANSFERS]
     found = {}
     for key, name in kinds().items():
-        row, count = [], 0
-        for figure in ("cycles", "bytes"):
-            some = [p.ratio() for p in causes
-                    if p.figure == figure and (p.kind == name or key in ("OTHER", "HOST"))]
-            if key == "HOST" and figure == "cycles":
-                some = [rates[0] / rates[1], rates[1] / rates[0]]
-            count = count or len(some)
-            row += bar(some, figure)
-        found[key] = (*row, count)
+        kind = None if key in ("OTHER", "HOST") else name
+        cycles, count = kind_bar(causes, "cycles", kind)
+        if key == "HOST":
+            cycles, count = bar([rates[0] / rates[1], rates[1] / rates[0]], "cycles"), len(rates)
+        found[key] = (*cycles, *kind_bar(causes, "bytes", kind)[0], count)
     return found
 
 
