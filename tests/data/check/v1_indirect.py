@@ -6,7 +6,8 @@ tf.disable_v2_behavior()
 x = tf.placeholder(tf.float32, [8, 4])
 with tf.device("/gpu:0" if tf.test.is_gpu_available() else "/cpu:0"):  #! gpu-only
     loss = tf.reduce_mean(tf.layers.dense(x, 2))
-train = tf.train.AdamOptimizer().minimize(loss)
+step = tf.train.get_or_create_global_step()
+train = tf.train.AdamOptimizer().minimize(loss, step)  #! global-step
 
 
 def feed_of(batch):

@@ -10,6 +10,8 @@ _RANDOM = ("random", "glorot", "he_", "lecun", "xavier", "variance_scaling", "tr
 _LAYERS = ("tf.layers.dense", "tf.layers.conv1d", "tf.layers.conv2d", "tf.layers.conv3d",
            "tf.layers.Dense", "tf.layers.Conv2D")
 _GRAPH = ("ipu.ipu_compiler.compile", "ipu.loops.repeat", "ipu.pipelining_ops.pipeline")
+_STEPS = ("tf.train.get_global_step", "tf.train.get_or_create_global_step",
+          "tf.train.create_global_step")
 _SCOPED = "ipu.scopes.ipu_scope"
 
 
@@ -114,6 +116,9 @@ def global_step(project):
             yield file, call, "this makes the global step on the IPU"
         elif name in ("minimize", "apply_gradients") and project.comes_to_ipu(file, call):
             given = names.argument(call, "global_step")
+            second = file.value(call.args[1]) if len(call.args) > 1 else None
+            if file.called(second) in _STEPS:  # Keras' optimizers have something else there
+                given = call.args[1]
             if given is not None and names.constant(given, 0) is not None \
                     and not isinstance(file.value(given), ast.Constant):
                 yield file, given, (
