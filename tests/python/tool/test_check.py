@@ -76,6 +76,10 @@ def test_rule(rule, tmp_path):
 def test_page_is_that_of_the_rules():
     assert (ROOT / "docs/check.md").read_text() == page.text(), \
         "run python -m tremula.check.page > docs/check.md"
+    # Whatever was imported first: some rules' modules import others.
+    modules = [one.find.__module__.rpartition(".")[2] for one in RULES.values()]
+    assert list(dict.fromkeys(modules)) == list(rules._MODULES)
+    assert modules == sorted(modules, key=rules._MODULES.index)
 
 
 def test_nothing_of_tensorflow_is_loaded():

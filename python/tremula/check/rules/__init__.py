@@ -70,10 +70,9 @@ def rule(id, level, title, why, remedy, bad, good, needs_run=False):
 
 
 def load():
-    """All rules, by id."""
-    for name in _MODULES:
-        importlib.import_module(f"{__name__}.{name}")
-    return RULES
+    """All rules by id, in the order of the page, whatever module was imported first."""
+    modules = [importlib.import_module(f"{__name__}.{name}").__name__ for name in _MODULES]
+    return dict(sorted(RULES.items(), key=lambda item: modules.index(item[1].find.__module__)))
 
 
 # ---- Edits ----
