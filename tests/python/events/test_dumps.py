@@ -13,7 +13,7 @@ import textwrap
 
 import interpreter
 import pytest
-from own_ipus import ROOT
+from built import ROOT
 from tremula import core
 
 PROGRAM = """
