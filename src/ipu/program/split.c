@@ -192,6 +192,33 @@ static int32_t no_later_than_operands(const splitter *s, const trm_instruction *
   return place;
 }
 
+static int32_t unit_of_name(const named_unit *names, uint32_t known, const char *text) {
+  size_t length;
+  const char *name = trm_program_forward_name(text, &length);
+  const named_unit key = {name, length, 0};
+  const named_unit *found =
+      known > 0 && length > 0 ? bsearch(&key, names, known, sizeof *names, compare_names) : NULL;
+  return found != NULL ? found->unit : NO_UNIT;
+}
+
+/* The unit of a fusion whose own name, such as that of a sum of gradients, tells none: of the last
+ * of its instructions whose forward op or layer is known. */
+static int32_t unit_of_fused(const splitter *s, const named_unit *names, uint32_t known,
+                             const trm_instruction *fusion) {
+  if (fusion->opcode != TRM_OP_FUSION || fusion->num_called == 0) return NO_UNIT;
+  const trm_computation *body = &s->module->computations[fusion->called[0]];
+  int32_t place = NO_UNIT;
+  for (trm_index i = body->num_instructions; i-- > 0 && place == NO_UNIT;) {
+    const char *text = name_of(&body->instructions[i]);
+    if (!trm_program_is_gradient(text)) continue;
+    size_t length;
+    const char *layer = trm_program_layer_of(text, &length);
+    place = unit_of_name(names, known, text);
+    if (place == NO_UNIT && length > 0) place = *last_unit_of(s, layer, length);
+  }
+  return place;
+}
+
 /* Places gradients with the op of their name. Other backward instructions, such as updates, go with
  * the variable that they read, or else with the layer of their name or with their last operand. */
 static trm_status place_backward(splitter *s, trm_error *error) {
@@ -217,24 +244,18 @@ static trm_status place_backward(splitter *s, trm_error *error) {
   for (trm_index i = 0; i < count; ++i) {
     if (!s->is_backward[i]) continue;
     const trm_instruction *instruction = &computation->instructions[i];
-    size_t length;
-    const char *name = trm_program_forward_name(name_of(instruction), &length);
-    const named_unit key = {name, length, 0};
-    const named_unit *found =
-        known > 0 && length > 0 ? bsearch(&key, names, known, sizeof *names, compare_names) : NULL;
-    int32_t place = found != NULL ? found->unit : NO_UNIT;
-    bool reads_variable = false;
-    for (uint32_t k = 0; k < instruction->num_operands && found == NULL; ++k) {
+    int32_t place = unit_of_name(names, known, name_of(instruction));
+    if (place == NO_UNIT) place = unit_of_fused(s, names, known, instruction);
+    bool is_placed = place != NO_UNIT;
+    for (uint32_t k = 0; k < instruction->num_operands && !is_placed; ++k) {
       const trm_index operand = instruction->operands[k];
       if (is_variable(s, operand) && read_in[operand] != NO_UNIT &&
           trm_shape_count(&instruction->shape) > 1) {
         place = read_in[operand];
-        reads_variable = true;
-        break;
-      }
-      if (s->unit_of[operand] > place) place = s->unit_of[operand];
+        is_placed = true;
+      } else if (s->unit_of[operand] > place) place = s->unit_of[operand];
     }
-    if (!reads_variable && found == NULL) {
+    if (!is_placed) {
       int32_t of_layer;
       TRY(unit_of_transposed(s, name_of(instruction), &of_layer, error));
       if (of_layer != NO_UNIT) place = no_later_than_operands(s, instruction, of_layer);

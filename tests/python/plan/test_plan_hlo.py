@@ -539,6 +539,47 @@ def test_what_jax_writes_apart_from_its_layer_goes_with_it(tool):
     assert found["cycles"] == by_hand["cycles"]
 
 
+def _sums_of_gradients(layers, cuts=()):
+    """A training step as TensorFlow writes it: a layer's input has several gradients, whose sum has
+    a name without the layer. `cuts`: the layers with which shards begin."""
+    dims, lines = "f32[512,512]", ["h0 = f32[512,512] parameter(0)"]
+    lines += [f"w{i} = {dims} parameter({i + 1})" for i in range(layers)]
+
+    def add(name, value, scope, layer):
+        shard = sum(layer >= cut for cut in cuts)
+        place = f", sharding={{maximal device={shard}}}" if cuts else ""
+        lines.append(f'{name} = {dims} {value}, metadata={{op_name="{scope}"}}{place}')
+
+    def dot(one, other, left, right):
+        return (f"dot({one}, {other}), lhs_contracting_dims={{{left}}}, "
+                f"rhs_contracting_dims={{{right}}}")
+
+    for i in range(layers):
+        add(f"z{i}", dot(f"h{i}", f"w{i}", 1, 0), f"l{i}/MatMul", i)
+        add(f"t{i}", f"tanh(z{i})", f"l{i}/Tanh", i)
+        add(f"h{i + 1}", f"multiply(z{i}, t{i})", f"l{i}/mul", i)
+    above = f"h{layers}"
+    for i in reversed(range(layers)):
+        scope = f"gradients/l{i}"
+        add(f"a{i}", f"multiply({above}, t{i})", f"{scope}/mul_grad/Mul", i)
+        add(f"b{i}", f"multiply({above}, z{i})", f"{scope}/mul_grad/Mul_1", i)
+        add(f"s{i}", f"add(a{i}, b{i})", f"gradients/AddN_{i}", i)
+        add(f"g{i}", dot(f"h{i}", f"s{i}", 0, 0), f"{scope}/MatMul_grad/MatMul_1", i)
+        add(f"x{i}", dot(f"s{i}", f"w{i}", 1, 1), f"{scope}/MatMul_grad/MatMul", i)
+        above = f"x{i}"
+    results = ", ".join(f"g{i}" for i in range(layers))
+    lines.append(f"ROOT all = ({', '.join([dims] * layers)}) tuple({results})")
+    return "HloModule step\n\nENTRY main {\n  " + "\n  ".join(lines) + "\n}\n"
+
+
+def test_a_fused_sum_of_gradients_is_where_its_layer_is(tool):
+    found, = plan(tool, tool.write("sums.hlo", _sums_of_gradients(8)), "--ipus", "4")["cases"]
+    cuts = [int(cut["before"].removeprefix("l")) for cut in found["cuts"]]
+    by_hand, = plan(tool, tool.write("hand.hlo", _sums_of_gradients(8, cuts)))["cases"]
+    assert found["cycles"] == by_hand["cycles"]
+    assert found["memory"]["worst_tile_bytes"] == by_hand["memory"]["worst_tile_bytes"]
+
+
 def test_what_a_layer_takes_of_a_later_one_goes_there(tool):
     """It is no layer behind all others."""
     dims, product = "f32[256,256]", "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
