@@ -101,7 +101,8 @@ static trm_status find_update(pipeliner *p, trm_error *error) {
         o->opcode == TRM_OP_CONSTANT ||
         (o->opcode == TRM_OP_PARAMETER && !p->is_data[i] && trm_shape_is_scalar(&o->shape));
     const bool simple = trm_opcode_is_elementwise(o->opcode) || o->opcode == TRM_OP_FUSION ||
-                        o->opcode == TRM_OP_BROADCAST || o->opcode == TRM_OP_RESHAPE;
+                        o->opcode == TRM_OP_BROADCAST || o->opcode == TRM_OP_RESHAPE ||
+                        o->opcode == TRM_OP_GET_TUPLE_ELEMENT; /* of a fusion */
     bool numbers = o->num_operands > 0;
     for (uint32_t k = 0; k < o->num_operands && simple; ++k) {
       reads[i] |= reads[o->operands[k]];

@@ -8,6 +8,7 @@
 #include "base/cycles.h"
 #include "base/sized.h"
 #include "ipu/program/advice.h"
+#include "ipu/program/cuts.h"
 #include "ipu/program/draft.h"
 #include "ipu/program/make_pipeline.h"
 
@@ -73,17 +74,32 @@ static trm_status keep_cuts(searcher *s, const trm_program *program, trm_error *
   return TRM_OK;
 }
 
-/* What the update of a pipeline needs besides when TensorFlow lowers it: the sum of a gradient once
- * as it is and once in the weight's place on the tiles, and new values beside the old ones. Of the
- * largest weight. Four pipelines of test_plan_stages.py's network, as they were lowered, needed at
- * most what this gives. */
-static int64_t bytes_of_update(const trm_program *pipeline) {
-  int64_t most = 0;
+/* The most bytes of a tile with what the update of a pipeline needs besides when TensorFlow lowers
+ * it: the sum of a gradient once as it is and once in the weight's place on the tiles, and new
+ * values beside the old ones. Of the largest weight of each IPU, at a time when only what lives
+ * beyond the loop over mini-batches is there. Pipelines of test_plan_stages.py's network, as they
+ * were lowered, needed at most what this gives. */
+static int64_t worst_with_update(const trm_program *pipeline) {
+  const trm_program_memory *m = &pipeline->memory;
+  const uint32_t loop_end = pipeline->steps[pipeline->pipeline.loop_step].end;
+  int64_t largest[TRM_MOST_PARTS] = {0}, stays[TRM_MOST_PARTS] = {0};
+  int64_t most = pipeline->totals.worst_tile_bytes;
   for (uint32_t v = 0; v < pipeline->num_variables; ++v) {
-    const trm_program_variable *variable = &pipeline->variables[v];
-    if (variable->is_weight && variable->worst_bytes > most) most = variable->worst_bytes;
+    const trm_program_variable *o = &pipeline->variables[v];
+    if (o->mapping.kind == TRM_MAPPING_NONE) continue;
+    const uint32_t ipu = o->mapping.ipu;
+    if (o->is_weight) largest[ipu] = trm_most(largest[ipu], o->worst_bytes);
+    if (!o->always_live && o->live.begin < loop_end && o->live.end > loop_end) {
+      stays[ipu] += o->worst_bytes;
+    }
   }
-  return pipeline->updated_states > 0 ? (2 + (int64_t)pipeline->updated_states) * most : 0;
+  for (uint32_t t = 0; t < m->num_tiles; ++t) {
+    const uint32_t ipu = t / pipeline->tiles_per_ipu;
+    const int64_t at_peak = m->peak_step[t] < loop_end ? stays[ipu] : m->not_always_live[t];
+    const int64_t copies = (2 + (int64_t)pipeline->updated_states) * largest[ipu];
+    most = trm_most(most, m->always_live[t] + m->gaps[t] + at_peak + copies);
+  }
+  return most;
 }
 
 /* Plans a change. *out_totals.size is 0 where there is no plan: the search was stopped, or the
@@ -98,7 +114,7 @@ static trm_status plan(searcher *s, const trm_change *change, bool keep,
   ++s->plans;
   if (changed == NULL) return TRM_OK;
   *out_totals = changed->totals;
-  out_totals->worst_tile_bytes += bytes_of_update(changed);
+  if (changed->updated_states > 0) out_totals->worst_tile_bytes = worst_with_update(changed);
   out_totals->fits = out_totals->worst_tile_bytes <= out_totals->bytes_per_tile;
   out_totals->size = sizeof *out_totals;
   trm_status added = TRM_OK;
@@ -213,9 +229,12 @@ static trm_status try_shards(searcher *s, trm_change change, uint32_t shards, fe
   return TRM_OK;
 }
 
-/* Finds the fewest shards that fit with a change for which an even cut would need `even`: from
- * there up to the most, then below the first that fits. */
-static trm_status find_smallest(searcher *s, trm_change change, double even, trm_error *error) {
+/* Finds the fewest shards that fit with a change: from `even`, which an even cut would need, up to
+ * the most, then between the first that fits and the last that does not, or else `too_few`. Of
+ * pipelines the most may need more than fewer do, as each stage keeps a batch for all later ones.
+ */
+static trm_status find_smallest(searcher *s, trm_change change, double even, uint32_t too_few,
+                                trm_error *error) {
   const trm_program_totals *now = &s->program->totals;
   const uint32_t most = s->possible.shards;
   fewest best = {.schedule = change.schedule};
@@ -227,9 +246,10 @@ static trm_status find_smallest(searcher *s, trm_change change, double even, trm
     TRY(try_shards(s, change, next, &best, &fits, error));
     if (fits || next == most) break;
     low = next;
-    next = tried == 1 ? (uint32_t)trm_least(most, next + trm_most(1, next / 2)) : most;
+    const bool grows = tried == 1 || change.mini_batches > 0;
+    next = grows ? (uint32_t)trm_least(most, next + trm_most(1, next / 2)) : most;
   }
-  if (fits && low == 1) low = next - 2 > 1 ? next - 2 : 1; /* fewer than an even cut: hardly */
+  if (fits && low == 1 && too_few > 1) low = too_few;
   while (fits && best.ipus - low > 1 && !s->stopped) {
     bool fits_too;
     next = low + (best.ipus - low) / 2;
@@ -251,6 +271,12 @@ static trm_status find_smallest(searcher *s, trm_change change, double even, trm
   return TRM_OK;
 }
 
+/* Of a program that fills so many tiles. Fewer than an even cut: hardly. */
+static trm_status find_shards(searcher *s, trm_change change, double tiles, trm_error *error) {
+  const double even = fmin(s->possible.shards, fmax(2, ceil(tiles)));
+  return find_smallest(s, change, even, even > 3 ? (uint32_t)even - 2 : 1, error);
+}
+
 /* By sharding alone, with all changes besides that help and keep the numbers, and in float16. Stops
  * where no fewer are possible. */
 static trm_status try_shardings(searcher *s, trm_error *error) {
@@ -258,7 +284,7 @@ static trm_status try_shardings(searcher *s, trm_error *error) {
   const double tiles = (double)now->worst_tile_bytes / (double)now->bytes_per_tile;
   if (s->possible.shards < 2) return TRM_OK;
   effect together = {.bytes = 1};
-  TRY(find_smallest(s, together.change, ceil(tiles), error));
+  TRY(find_shards(s, together.change, tiles, error));
   for (int halves = 0; halves < 2; ++halves) {
     const double before = together.bytes;
     for (size_t i = 0; i < s->num_singles; ++i) {
@@ -269,7 +295,7 @@ static trm_status try_shardings(searcher *s, trm_error *error) {
     const size_t known = s->found->num_smallest;
     if (known > 0 && s->found->smallest[known - 1].ipus == 2) break;
     if (together.bytes < before) {
-      TRY(find_smallest(s, together.change, ceil(tiles * together.bytes), error));
+      TRY(find_shards(s, together.change, tiles * together.bytes, error));
     }
   }
   return TRM_OK;
@@ -303,7 +329,8 @@ static trm_status try_pipelines(searcher *s, trm_error *error) {
     if (kind == 3) change.offload = true;
     if (kind == 3 && s->program->options.ipu_model) break; /* which has no remote memory */
     const size_t known = s->found->num_smallest;
-    TRY(find_smallest(s, change, before > 0 ? before : fewest_shards, error));
+    TRY(find_smallest(s, change, before > 0 ? before : fewest_shards,
+                      fewest_shards > 3 ? fewest_shards - 2 : 1, error));
     if (s->found->num_smallest == known) break;
     const uint32_t ipus = s->found->smallest[known].ipus;
     if (before > 0 && ipus >= before) { /* it gains nothing */

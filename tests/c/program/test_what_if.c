@@ -119,11 +119,47 @@ static void test_pipeline(void **state) {
   trm_program_free(p);
 }
 
+/* One fusion makes a weight and its momentum. It is behind the loop, which sums the gradient. */
+static void test_pipeline_with_momentum(void **state) {
+  (void)state;
+  static const char momentum[] =
+      "HloModule m, input_output_alias={ {1}: (1, {}, must-alias), {2}: (2, {}, must-alias) }\n"
+      "ENTRY e { x = f32[64,256] parameter(0)  v = f32[256,256] parameter(1)\n"
+      "  m = f32[256,256] parameter(2)  w = f32[256,256] parameter(3)\n"
+      "  a = f32[64,256] dot(x, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+      "metadata={op_name=\"net/one/MatMul\"}\n"
+      "  b = f32[64,256] dot(a, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+      "metadata={op_name=\"net/two/MatMul\"}\n"
+      "  g = f32[256,256] dot(x, b), lhs_contracting_dims={0}, rhs_contracting_dims={0}, "
+      "metadata={op_name=\"gradients/net/one/MatMul_grad/MatMul_1\"}\n"
+      "  r = f32[] constant(0.9)  s = f32[256,256] broadcast(r), dimensions={}\n"
+      "  d = f32[256,256] multiply(m, s), metadata={op_name=\"Momentum/update\"}\n"
+      "  n = f32[256,256] add(d, g), metadata={op_name=\"Momentum/update\"}\n"
+      "  u = f32[256,256] subtract(v, n), metadata={op_name=\"Momentum/update\"}\n"
+      "  ROOT t = (f32[64,256], f32[256,256], f32[256,256]) tuple(b, u, n) }";
+  const trm_change change = {.shards = 2, .mini_batches = 4, .schedule = "Grouped"};
+  trm_program *p = make_program(momentum, "mk2", NULL), *pipeline = NULL;
+  trm_error error;
+  assert_int_equal(trm_change_plan(p, &change, &pipeline, &error), TRM_OK);
+  assert_int_equal(pipeline->updated_states, 2);
+  int updates = 0;
+  for (uint32_t s = 0; s < pipeline->num_steps; ++s) {
+    const trm_program_step *step = &pipeline->steps[s];
+    if (step->end != s + 1 || strstr(step->name, "Momentum/update") == NULL) continue;
+    assert_true(step->executions == 1);
+    ++updates;
+  }
+  assert_true(updates > 0);
+  trm_program_free(pipeline);
+  trm_program_free(p);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_weights),
       cmocka_unit_test(test_allocation_failures),
       cmocka_unit_test(test_pipeline),
+      cmocka_unit_test(test_pipeline_with_momentum),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
