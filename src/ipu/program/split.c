@@ -437,30 +437,31 @@ static trm_status make_model(splitter *s, trm_error *error) {
   return trm_cuts_create(s->program, &row, s->num_shards, &s->arena, &s->model, error);
 }
 
-/* The fullest tile of each IPU, and the cycles of its steps or stages. *out_cycles: the most of
- * them; of a pipeline those of a round. */
-static void measure_parts(const trm_program *program, uint32_t num_parts, trm_cut_needs *out,
+/* The fullest tile of each IPU, and the cycles of its steps or, where the parts are stages, of its
+ * stages. *out_cycles: the most of them; of stages those of a round. */
+static void measure_parts(const splitter *s, const trm_program *program, trm_cut_needs *out,
                           double *out_cycles) {
   const trm_program_memory *m = &program->memory;
   const trm_pipeline *pipeline = &program->pipeline;
+  const bool of_stages = s->pipeline != NULL && pipeline->present;
   trm_cut_needs by_ipu[MAX_SHARDS] = {{0, 0}};
   for (uint32_t t = 0; t < m->num_tiles; ++t) {
     const double bytes = (double)(m->always_live[t] + m->not_always_live[t] + m->gaps[t]);
     double *most = &by_ipu[t / program->tiles_per_ipu].bytes;
     if (bytes > *most) *most = bytes;
   }
-  for (uint32_t s = 0; s < program->num_steps && !pipeline->present; ++s) {
-    const trm_program_step *step = &program->steps[s];
-    if (step->end != s + 1 || step->ipu < 0) continue;
+  for (uint32_t i = 0; i < program->num_steps && !of_stages; ++i) {
+    const trm_program_step *step = &program->steps[i];
+    if (step->end != i + 1 || step->ipu < 0) continue;
     by_ipu[step->ipu].cycles += step->executions * (double)step->cycles;
   }
-  *out_cycles = pipeline->present ? (double)pipeline->round_cycles : 0;
-  for (uint32_t p = 0; p < num_parts; ++p) {
+  *out_cycles = of_stages ? (double)pipeline->round_cycles : 0;
+  for (uint32_t p = 0; p < s->num_shards; ++p) {
     out[p] = by_ipu[trm_program_ipu_of_shard(program, p)];
-    if (!pipeline->present) *out_cycles = fmax(*out_cycles, out[p].cycles);
+    if (!of_stages) *out_cycles = fmax(*out_cycles, out[p].cycles);
   }
-  for (uint32_t e = 0; pipeline->present && e < pipeline->num_entries; ++e) {
-    const uint32_t p = e < num_parts ? e : 2 * num_parts - 1 - e;
+  for (uint32_t e = 0; of_stages && e < pipeline->num_entries; ++e) {
+    const uint32_t p = e < s->num_shards ? e : 2 * s->num_shards - 1 - e;
     out[p].cycles += (double)pipeline->stages[e].cycles;
   }
 }
@@ -517,7 +518,7 @@ static trm_status try_cuts(const splitter *s, const uint32_t *cuts, found_cuts *
   trm_program *program;
   TRY(estimate_cuts(s, cuts, &program, error));
   trm_cut_needs parts[MAX_SHARDS], needs = {.bytes = (double)program->totals.worst_tile_bytes};
-  measure_parts(program, s->num_shards, parts, &needs.cycles);
+  measure_parts(s, program, parts, &needs.cycles);
   trm_cuts_learn(s->model, s->num_shards, cuts, parts);
   *out_better = is_better(s, found, needs, A_HUNDREDTH);
   if (is_better(s, found, needs, 0)) {

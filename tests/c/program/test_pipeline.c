@@ -88,20 +88,18 @@ static void test_recomputation(void **unused) {
   trm_program_free(again);
 }
 
-#define ON(stage) ", frontend_attributes={pipeline_stage=\"" #stage "\"}\n"
+#define ON(stage)                                 \
+  ", metadata={op_name=\"layer" #stage "/op\"}, " \
+  "frontend_attributes={pipeline_stage=\"" #stage "\"}\n"
 #define BACK(stage) \
   ", frontend_attributes={pipeline_stage=\"" #stage "\",pipeline_phase=\"backward\"}\n"
 #define STATE "(s32[], f32[256,256], f32[256,256], f32[256,256])"
 
-/* Two stages on one IPU. a0 and a1 name no stage, as passes leave instructions, and h0 could run in
- * the forward pass: each step is in the stage of what it reads, and stages follow each other. The
- * constant of the second stage is one that passes share. So what the first stage computes again
- * lives only in its own backward stage. */
-static void test_stages_of_one_ipu(void **unused) {
-  (void)unused;
-  trm_program_options options = trm_program_default_options();
-  options.recompute = true;
-  trm_program *p = make_program(
+/* Two stages, and possibly empty ones, on one IPU. */
+static trm_program *plan_on_one_ipu(int stages, const char *mapping) {
+  trm_text text = {0};
+  trm_text_format(
+      &text,
       "HloModule m\n"
       "turn { s = " STATE " parameter(0)  i = s32[] get-tuple-element(s), index=0\n"
       "one = s32[] constant(1)  j = s32[] add(i, one)\n"
@@ -137,10 +135,24 @@ static void test_stages_of_one_ipu(void **unused) {
                            "t = " STATE " tuple(k, a, b, c)\n"
                            "w = " STATE
                            " while(t), condition=once, body=update, frontend_attributes={pipeline=\""
-                           "{\\\"stages\\\":2,\\\"training\\\":true,\\\"device_mapping\\\":[0,0],"
+                           "{\\\"stages\\\":%d,\\\"training\\\":true,\\\"device_mapping\\\":[%s],"
                            "\\\"schedule\\\":\\\"Sequential\\\"}\"}\n"
                            "ROOT o = f32[256,256] get-tuple-element(w), index=3 }",
-      "mk2", &options);
+      stages, mapping);
+  trm_program_options options = trm_program_default_options();
+  options.recompute = true;
+  trm_program *p = make_program(text.data, "mk2", &options);
+  trm_text_free(&text);
+  return p;
+}
+
+/* Two stages on one IPU. a0 and a1 name no stage, as passes leave instructions, and h0 could run in
+ * the forward pass: each step is in the stage of what it reads, and stages follow each other. The
+ * constant of the second stage is one that passes share. So what the first stage computes again
+ * lives only in its own backward stage. */
+static void test_stages_of_one_ipu(void **unused) {
+  (void)unused;
+  trm_program *p = plan_on_one_ipu(2, "0,0");
   int32_t before = -1, highest = -1;
   uint32_t begin = 0; /* of the first stage's backward stage */
   for (uint32_t s = p->pipeline.loop_step + 1; s < p->steps[p->pipeline.loop_step].end; ++s) {
@@ -162,6 +174,18 @@ static void test_stages_of_one_ipu(void **unused) {
     }
   }
   assert_true(again > 0);
+  trm_program_free(p);
+}
+
+/* Shards of a program that is a pipeline are none of its stages, of which there may be more. */
+static void test_shards_of_a_pipeline(void **unused) {
+  (void)unused;
+  trm_program *p = plan_on_one_ipu(4, "0,0,0,0"), *two;
+  assert_int_equal(p->pipeline.num_entries, 8);
+  assert_int_equal(trm_program_create_split(p, 2, &two, NULL), TRM_OK);
+  assert_int_equal(two->num_ipus, 2);
+  check_sums(two);
+  trm_program_free(two);
   trm_program_free(p);
 }
 
@@ -214,8 +238,11 @@ static void test_options_of_stages(void **unused) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_schedules),         cmocka_unit_test(test_recomputation),
-      cmocka_unit_test(test_options_of_stages), cmocka_unit_test(test_stages_of_one_ipu),
+      cmocka_unit_test(test_schedules),
+      cmocka_unit_test(test_recomputation),
+      cmocka_unit_test(test_options_of_stages),
+      cmocka_unit_test(test_stages_of_one_ipu),
+      cmocka_unit_test(test_shards_of_a_pipeline),
       cmocka_unit_test(test_getters),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
