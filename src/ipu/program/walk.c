@@ -11,7 +11,7 @@ static const uint64_t max_instructions = UINT64_C(32) << 20;
 
 /* ---- Where an instruction runs -------------------------------------------------------------- */
 
-static int32_t ipu_of(const trm_program_draft *draft, const trm_program_scope *scope, trm_index i,
+static int32_t ipu_of(trm_program_draft *draft, const trm_program_scope *scope, trm_index i,
                       bool *out_explicit) {
   const trm_instruction *instruction = trm_scope_at(draft, scope, i);
   int32_t device = trm_program_sharded_ipu(draft->program, instruction->sharding);
@@ -27,16 +27,24 @@ static int32_t ipu_of(const trm_program_draft *draft, const trm_program_scope *s
     if (scope->is_explicit[operand]) device = scope->ipus[operand];
   }
   *out_explicit = device >= 0;
-  /* No sharding: the IPU of the first operand. */
+  /* No sharding: the IPU of the first operand that has one. */
+  int32_t any = -1;
   for (uint32_t k = 0; k < instruction->num_operands && device < 0; ++k) {
     const trm_index operand = instruction->operands[k];
+    const trm_value *value = scope->leaves[operand];
     const bool has_value = trm_shape_num_leaves(&trm_scope_at(draft, scope, operand)->shape) > 0 &&
-                           scope->leaves[operand] != NULL &&
-                           scope->leaves[operand][0].variable != TRM_NO_INDEX;
-    if (has_value && trm_scope_at(draft, scope, operand)->opcode != TRM_OP_CONSTANT) {
-      device = (int32_t)trm_value_mapping(draft, scope->leaves[operand])->ipu;
+                           value != NULL && value->variable != TRM_NO_INDEX;
+    if (!has_value || trm_scope_at(draft, scope, operand)->opcode == TRM_OP_CONSTANT) continue;
+    const trm_placement *placement = trm_program_placement_of(draft, value);
+    if (placement == NULL) {
+      device = (int32_t)trm_value_mapping(draft, value)->ipu;
+    } else if (placement->ipu_plus_one > 0) {
+      device = (int32_t)placement->ipu_plus_one - 1;
+    } else if (any < 0) { /* an input that is read here first, such as a momentum */
+      any = (int32_t)trm_value_mapping(draft, value)->ipu;
     }
   }
+  if (device < 0) device = any;
   return device < 0 || (uint32_t)device >= draft->program->num_ipus ? 0 : device;
 }
 

@@ -189,6 +189,43 @@ static void test_shards_of_a_pipeline(void **unused) {
   trm_program_free(p);
 }
 
+/* The update is behind the loop and names no IPU; a momentum, which nothing else reads, is where
+ * the sum of the gradients is. */
+static void test_momentum_is_with_its_weight(void **unused) {
+  (void)unused;
+#define TURN "(s32[], f32[64,64], f32[64,64], f32[64,64])"
+  trm_program *p = make_program(
+      "HloModule m, input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {}, may-alias) }\n"
+      "turn { s = " TURN " parameter(0)  i = s32[] get-tuple-element(s), index=0\n"
+      "one = s32[] constant(1)  j = s32[] add(i, one)\n"
+      "w = f32[64,64] get-tuple-element(s), index=1\n"
+      "x = f32[64,64] get-tuple-element(s), index=2\n"
+      "g = f32[64,64] get-tuple-element(s), index=3\n"
+      "y = f32[64,64] tanh(x), sharding={maximal device=0}\n"
+      "d = f32[64,64] dot(y, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+      "sharding={maximal device=1}\n"
+      "h = f32[64,64] add(g, d), sharding={maximal device=1}\n"
+      "ROOT r = " TURN " tuple(j, w, y, h) }\n"
+      "until { s = " TURN " parameter(0)  i = s32[] get-tuple-element(s), index=0\n"
+      "n = s32[] constant(4)  ROOT c = pred[] compare(i, n), direction=LT }\n"
+      "ENTRY e { m = f32[64,64] parameter(0)  w = f32[64,64] parameter(1)\n"
+      "x = f32[64,64] parameter(2)  i = s32[] constant(0)  z = f32[] constant(0)\n"
+      "zeros = f32[64,64] broadcast(z), dimensions={}\n"
+      "t = " TURN " tuple(i, w, x, zeros)  l = " TURN " while(t), condition=until, body=turn\n"
+      "g = f32[64,64] get-tuple-element(l), index=3\n"
+      "n = f32[64,64] add(m, g)  v = f32[64,64] subtract(w, n)\n"
+      "ROOT o = (f32[64,64], f32[64,64]) tuple(n, v) }",
+      "mk2", NULL);
+  uint32_t seen = 0;
+  for (uint32_t v = 0; v < p->num_variables; ++v) {
+    if (!p->variables[v].is_updated) continue;
+    assert_int_equal(p->variables[v].mapping.ipu, 1);
+    ++seen;
+  }
+  assert_int_equal(seen, 2);
+  trm_program_free(p);
+}
+
 /* The public getters say what the planner knows. */
 static void test_getters(void **unused) {
   (void)unused;
@@ -244,6 +281,7 @@ int main(void) {
       cmocka_unit_test(test_stages_of_one_ipu),
       cmocka_unit_test(test_shards_of_a_pipeline),
       cmocka_unit_test(test_getters),
+      cmocka_unit_test(test_momentum_is_with_its_weight),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
