@@ -13,10 +13,6 @@ static int64_t cycles_of(const trm_target *target, double bytes, double bytes_pe
                                : (int64_t)ceil(bytes / bytes_per_second * target->clock_frequency);
 }
 
-static double link_rate(const trm_target *target) {
-  return target->ipu_link_bytes_per_second * target->ipu_link_efficiency;
-}
-
 static trm_status add_transfer(const trm_tile_request *request, trm_tile_cost *cost,
                                trm_phase_kind kind, const char *name, int64_t cycles, int64_t bytes,
                                bool in, trm_error *error) {
@@ -91,7 +87,7 @@ static trm_status add_ring(const trm_tile_request *request, trm_tile_cost *cost,
   if (r->replicas <= 1 || r->bytes == 0) return TRM_OK;
   const int64_t share = trm_ceil_divide(r->bytes, r->replicas);
   const int64_t steps = r->replicas - 1;
-  const double rate = r->between ? target->gw_link_bytes_per_second : link_rate(target);
+  const double rate = r->between ? target->gw_link_bytes_per_second : trm_target_link_rate(target);
   TRY(add_transfer(request, cost, TRM_PHASE_CROSS_REPLICA, r->name,
                    cycles_of(target, (double)share, rate), share, true, error));
   trm_phase *phase = &cost->phases.items[cost->phases.count - 1];
@@ -145,7 +141,7 @@ static trm_status add_permute(const trm_tile_request *request, trm_tile_cost *co
                               int64_t replicas, trm_error *error) {
   const trm_target *target = request->target;
   const bool between = find_places(request, replicas).domains > 1;
-  const double rate = between ? target->gw_link_bytes_per_second : link_rate(target);
+  const double rate = between ? target->gw_link_bytes_per_second : trm_target_link_rate(target);
   TRY(add_transfer(request, cost, TRM_PHASE_CROSS_REPLICA, "CrossReplicaCopy",
                    cycles_of(target, (double)bytes, rate), bytes, true, error));
   cost->phases.items[cost->phases.count - 1].is_between_domains = between;

@@ -407,7 +407,7 @@ trm_status trm_cuts_create(const trm_program *program, const trm_unit_row *row, 
     FAIL_NO_MEMORY("cuts");
   }
   const trm_target *target = program->target;
-  const double rate = target->ipu_link_bytes_per_second * target->ipu_link_efficiency;
+  const double rate = trm_target_link_rate(target);
   m->cycles_per_byte = rate > 0 ? target->clock_frequency / rate : 0;
   m->recomputes = row->recomputes;
   m->takes_turns = row->takes_turns;

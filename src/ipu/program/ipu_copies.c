@@ -18,7 +18,7 @@ static uint32_t find_copy(const trm_program_draft *draft, const trm_value *value
 static trm_status cost_ipu_copy(const trm_target *target, const trm_mapping *from,
                                 const trm_mapping *to, int64_t bytes, trm_tile_cost *cost,
                                 trm_error *error) {
-  const double rate = target->ipu_link_bytes_per_second * target->ipu_link_efficiency;
+  const double rate = trm_target_link_rate(target);
   const double cycles = rate > 0 ? (double)bytes / rate * target->clock_frequency : 0;
   const int64_t regions = trm_most(from->regions, to->regions);
   const trm_phase phase = {

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cycles.h"
 #include "base/sized.h"
 #include "hlo/infer.h"
 #include "ipu/program/change.h"

@@ -50,6 +50,11 @@ static inline uint64_t trm_target_step_cycles(const trm_target *target) {
 trm_status trm_target_of_ipu_model(const trm_target *target, trm_target **out_target,
                                    trm_error *error);
 
+/* Bytes a second that copies get of the links between IPUs. */
+static inline double trm_target_link_rate(const trm_target *target) {
+  return target->ipu_link_bytes_per_second * target->ipu_link_efficiency;
+}
+
 /* Cycles of a stream of so many bytes, which the IPU reads from the host or sends there. */
 static inline double trm_target_host_cycles(const trm_target *target, bool reads, int64_t bytes) {
   const bool has_other_rate = !reads && target->host_out_bytes_per_second > 0;
