@@ -267,7 +267,7 @@ static bool is_stablehlo(const char *path) {
 trm_status model_refuse_others(const char *path, trm_error *error) {
   char pop[4096];
   snprintf(pop, sizeof pop, "%s/profile.pop", path);
-  if (begins_like(path, "TRMEXEC\n", 8)) {
+  if (is_executable_file(path)) {
     return fail(error, TRM_INVALID_ARGUMENT,
                 "%s is an executable, compiled already: name the MODEL that it was made of", path);
   }
