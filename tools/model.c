@@ -71,26 +71,37 @@ static void end_of_signal(void) {
   raise(ended_by);
 }
 
-/* Runs Python and waits for it. Returns why it cannot be run, else 0. */
+/* Runs Python and waits for it. Returns why it cannot be run, else 0. A signal that comes before
+ * Python's number is known waits until it is. */
 static int spawn(const char *path, char **argv, int *out_state) {
   struct sigaction before[NUM_ENDINGS];
   const struct sigaction ignore = {.sa_handler = SIG_IGN}, ours = {.sa_handler = end_python};
-  pid_t child;
   static bool is_known;
   if (!is_known) is_known = atexit(end_of_signal) == 0;
+  posix_spawnattr_t attributes;
+  const int unusable = posix_spawnattr_init(&attributes);
+  if (unusable != 0) return unusable;
+  sigset_t blocked, mask;
+  sigemptyset(&blocked);
+  for (int i = 0; i < NUM_ENDINGS; ++i) sigaddset(&blocked, endings[i]);
+  sigprocmask(SIG_BLOCK, &blocked, &mask);
+  posix_spawnattr_setsigmask(&attributes, &mask);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   sigaction(SIGINT, &ignore, &before[0]);
-  const int problem = posix_spawnp(&child, path, NULL, NULL, argv, environ);
+  pid_t child = 0;
+  const int problem = posix_spawnp(&child, path, NULL, &attributes, argv, environ);
   sigaction(SIGINT, &before[0], NULL);
-  if (problem != 0) return problem;
-  python = child;
+  posix_spawnattr_destroy(&attributes);
   for (int i = 0; i < NUM_ENDINGS; ++i) {
-    sigaction(endings[i], &ours, &before[i]);
-    if (before[i].sa_handler == SIG_IGN) sigaction(endings[i], &ignore, NULL);
+    sigaction(endings[i], NULL, &before[i]);
+    if (before[i].sa_handler != SIG_IGN) sigaction(endings[i], &ours, NULL);
   }
-  while (waitpid(child, out_state, 0) < 0 && errno == EINTR) continue;
+  python = child;
+  sigprocmask(SIG_SETMASK, &mask, NULL);
+  while (problem == 0 && waitpid(child, out_state, 0) < 0 && errno == EINTR) continue;
   python = 0;
   for (int i = 0; i < NUM_ENDINGS; ++i) sigaction(endings[i], &before[i], NULL);
-  return 0;
+  return problem;
 }
 
 trm_status run_python(const char *module, char *const *arguments, trm_error *error) {

@@ -149,6 +149,32 @@ def test_a_signal_ends_python_too(tool, command, number):
     assert not list((tool.folder / "temporary").iterdir())
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_comes_as_python_begins(tool, number):
+    """The processor is shared with a busy process, so Python often runs before its parent does."""
+    tool.write("m.keras", "")
+    python = tool.folder / "python"
+    python.write_text(f"#!/bin/sh\nkill -{int(number)} $PPID\nexec sleep 60\n")
+    python.chmod(0o755)
+    command = ["env", "--default-signal=INT", tool("--version").args[0], "compile", "m.keras",
+               "-o", "x"]
+    processor = min(os.sched_getaffinity(0))
+
+    def share():
+        os.sched_setaffinity(0, {processor})
+
+    with subprocess.Popen(["sh", "-c", "while :; do :; done"], preexec_fn=share) as busy:
+        try:
+            for _ in range(10):
+                done = subprocess.run(command, cwd=tool.folder, stdout=subprocess.PIPE,
+                                      stderr=subprocess.STDOUT, text=True,
+                                      env={**tool.environment, "TREMULA_PYTHON": str(python)},
+                                      preexec_fn=share)
+                assert (done.returncode, done.stdout) == (-number, "")
+        finally:
+            busy.kill()
+
+
 def test_an_altered_executable_is_refused(tool):
     name = tool.compile(SUM)
     data = bytearray((tool.folder / name).read_bytes())
