@@ -47,17 +47,42 @@ trm_status fail(trm_error *error, trm_status status, const char *format, ...) {
   return status;
 }
 
-const char *given_again(const struct option *longs, int option, const int *often, uint64_t *given) {
-  if (option == OPTION_FEED || option == OPTION_FETCH || option == OPTION_SHAPE) return NULL;
-  for (; *often != 0; ++often) {
-    if (*often == option) return NULL;
+static bool may_be_repeated(const option_reader *reader, int option) {
+  if (option == OPTION_FEED || option == OPTION_FETCH || option == OPTION_SHAPE) return true;
+  for (const int *often = reader->often; often != NULL && *often != 0; ++often) {
+    if (*often == option) return true;
   }
-  for (int i = 0; longs[i].name != NULL; ++i) {
-    if (longs[i].val != option || longs[i].has_arg == no_argument) continue;
-    if (*given >> i & 1) return longs[i].name;
-    *given |= UINT64_C(1) << i;
+  return false;
+}
+
+static void refuse(const option_reader *reader, int option, const char *argument) {
+  bool is_long = optopt == 0; /* an unknown one; else one of `longs`, or the letter */
+  for (int i = 0; reader->longs[i].name != NULL; ++i) is_long |= reader->longs[i].val == optopt;
+  const char letter[] = {'-', (char)optopt, '\0'};
+  complain_usage(reader->command,
+                 option == ':'            ? "%s wants a value"
+                 : is_long && optopt != 0 ? "%s takes no value"
+                                          : "unknown option %s",
+                 is_long ? argument : letter);
+}
+
+int next_option(option_reader *reader, int argc, char **argv) {
+  const int option = getopt_long(argc, argv, reader->letters, reader->longs, NULL);
+  if (option == -1) return option;
+  if (option == ':' || option == '?') {
+    refuse(reader, option, argv[optind - 1]);
+    return '?';
   }
-  return NULL;
+  if (may_be_repeated(reader, option)) return option;
+  for (int i = 0; reader->longs[i].name != NULL; ++i) {
+    if (reader->longs[i].val != option || reader->longs[i].has_arg == no_argument) continue;
+    if (reader->given >> i & 1) {
+      complain_usage(reader->command, "--%s is given twice", reader->longs[i].name);
+      return '?';
+    }
+    reader->given |= UINT64_C(1) << i;
+  }
+  return option;
 }
 
 const char *set_again(const trm_option *options, size_t count) {

@@ -65,18 +65,11 @@ int command_check(int argc, char **argv) {
       {NULL, 0, NULL, 0},
   };
   lowering_options options = {0};
-  static const int often[] = {0};
   char *output = NULL, *given;
-  const char *again;
-  uint64_t seen = 0;
   bool fits = true, run = runs_script(argc, argv);
-  const char *letters = run ? "+:h" : ":h";
+  option_reader reader = {"check", run ? "+:h" : ":h", longs, NULL, 0};
   int option, code = 0;
-  while (code == 0 && (option = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
-    if ((again = given_again(longs, option, often, &seen)) != NULL) {
-      code = complain_usage("check", "--%s is given twice", again);
-      break;
-    }
+  while (code == 0 && (option = next_option(&reader, argc, argv)) != -1) {
     given = option == OPTION_JSON    ? "--json"
             : option == OPTION_SARIF ? "--sarif"
             : option == OPTION_FIX   ? "--fix"
@@ -90,10 +83,8 @@ int command_check(int argc, char **argv) {
     } else if (option == 'h') {
       print_help();
       return 0;
-    } else if (option == ':') {
-      code = complain_usage("check", "%s wants a value", argv[optind - 1]);
     } else if (!lowering_option(&options, option, optarg, &fits)) {
-      code = complain_usage("check", "unknown option %s", argv[optind - 1]);
+      code = EXIT_USAGE;
     }
   }
   if (code == 0 && argc == optind) {

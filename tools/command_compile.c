@@ -70,12 +70,9 @@ static int parse(int argc, char **argv, arguments *a) {
   bool memory = (a->options = calloc((size_t)argc, sizeof *a->options)) != NULL;
   static const int often[] = {OPTION_OPTION, OPTION_DUMP, 0};
   const char *again;
-  uint64_t given = 0;
+  option_reader reader = {"compile", ":o:h", longs, often, 0};
   int option;
-  while (memory && (option = getopt_long(argc, argv, ":o:h", longs, NULL)) != -1) {
-    if ((again = given_again(longs, option, often, &given)) != NULL) {
-      return complain_usage("compile", "--%s is given twice", again);
-    }
+  while (memory && (option = next_option(&reader, argc, argv)) != -1) {
     if (lowering_option(&a->lowering, option, optarg, &memory)) continue;
     char *value;
     switch (option) {
@@ -95,8 +92,7 @@ static int parse(int argc, char **argv, arguments *a) {
         }
         memory = string_list_add(&a->dumps, optarg);
         break;
-      case ':': return complain_usage("compile", "%s wants a value", argv[optind - 1]);
-      default: return complain_usage("compile", "unknown option %s", argv[optind - 1]);
+      default: return EXIT_USAGE;
     }
   }
   if (!memory) {

@@ -29,12 +29,13 @@ int command_ops(int argc, char **argv) {
       {NULL, 0, NULL, 0},
   };
   bool hlo = false;
+  option_reader reader = {"ops", ":h", longs, NULL, 0};
   int option;
-  while ((option = getopt_long(argc, argv, ":h", longs, NULL)) != -1) {
+  while ((option = next_option(&reader, argc, argv)) != -1) {
     switch (option) {
       case OPTION_OWN: hlo = true; break;
       case 'h': print_help(); return 0;
-      default: return complain_usage("ops", "unknown option %s", argv[optind - 1]);
+      default: return EXIT_USAGE;
     }
   }
   if (optind < argc) return complain_usage("ops", "unexpected argument '%s'", argv[optind]);

@@ -170,7 +170,7 @@ enum {
 };
 
 /* Handles one option. Returns -1 to continue, otherwise the exit code. */
-static int take(int option, char **argv, plan_request *request, bool *memory) {
+static int take(int option, plan_request *request, bool *memory) {
   if (lowering_option(&request->lowering, option, optarg, memory)) return -1;
   switch (option) {
     case 'h': print_help(); return 0;
@@ -201,8 +201,7 @@ static int take(int option, char **argv, plan_request *request, bool *memory) {
         return -1;
       }
       return complain_usage("plan", "--training wants sgd, momentum or adam, not '%s'", optarg);
-    case ':': return complain_usage("plan", "%s wants a value", argv[optind - 1]);
-    default: return complain_usage("plan", "unknown option %s", argv[optind - 1]);
+    default: return EXIT_USAGE;
   }
 }
 
@@ -244,14 +243,10 @@ static int parse(int argc, char **argv, plan_request *request) {
   };
   bool memory = (request->options = calloc((size_t)argc, sizeof *request->options)) != NULL;
   static const int often[] = {OPTION_TARGET, OPTION_OPTION, OPTION_WHAT_IF, OPTION_SWEEP, 0};
-  const char *again;
-  uint64_t given = 0;
+  option_reader reader = {"plan", ":h", longs, often, 0};
   int option, code = -1;
-  while (memory && code < 0 && (option = getopt_long(argc, argv, ":h", longs, NULL)) != -1) {
-    if ((again = given_again(longs, option, often, &given)) != NULL) {
-      return complain_usage("plan", "--%s is given twice", again);
-    }
-    code = take(option, argv, request, &memory);
+  while (memory && code < 0 && (option = next_option(&reader, argc, argv)) != -1) {
+    code = take(option, request, &memory);
   }
   if (code >= 0) return code;
   if (memory && request->targets.count == 0) memory = string_list_add(&request->targets, mk2);

@@ -21,13 +21,14 @@ int command_poplar(int argc, char **argv) {
       {NULL, 0, NULL, 0},
   };
   char *words[] = {NULL, NULL};
+  option_reader reader = {"poplar", ":h", longs, NULL, 0};
   int option;
-  while ((option = getopt_long(argc, argv, ":h", longs, NULL)) != -1) {
+  while ((option = next_option(&reader, argc, argv)) != -1) {
     switch (option) {
       case OPTION_ENV: words[0] = "--env"; break;
       case OPTION_PREFIX: words[0] = "--prefix"; break;
       case 'h': print_help(); return 0;
-      default: return complain_usage("poplar", "unknown option %s", argv[optind - 1]);
+      default: return EXIT_USAGE;
     }
   }
   if (words[0] == NULL || optind != argc) {

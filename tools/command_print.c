@@ -45,23 +45,16 @@ int command_print(int argc, char **argv) {
   };
   lowering_options lowering = {0};
   trm_error error = {0};
-  static const int often[] = {0};
-  const char *again;
-  uint64_t given = 0;
+  option_reader reader = {"print", ":h", longs, NULL, 0};
   bool memory = true;
   int option, code = -1;
-  while (code < 0 && memory && (option = getopt_long(argc, argv, ":h", longs, NULL)) != -1) {
-    if ((again = given_again(longs, option, often, &given)) != NULL) {
-      code = complain_usage("print", "--%s is given twice", again);
-      break;
-    }
+  while (code < 0 && memory && (option = next_option(&reader, argc, argv)) != -1) {
     if (lowering_option(&lowering, option, optarg, &memory)) continue;
     if (option == 'h') {
       print_help();
       code = 0;
     } else {
-      code = complain_usage("print", option == ':' ? "%s wants a value" : "unknown option %s",
-                            argv[optind - 1]);
+      code = EXIT_USAGE;
     }
   }
   if (code < 0 && !memory) {

@@ -56,23 +56,18 @@ int command_report(int argc, char **argv) {
       {"help", no_argument, NULL, 'h'},
       {NULL, 0, NULL, 0},
   };
-  static const int often[] = {0};
   bool json = false, with_source = false, options = false;
-  const char *page = NULL, *again;
-  uint64_t given = 0;
+  const char *page = NULL;
+  option_reader reader = {"report", ":h", longs, NULL, 0};
   int option;
-  while ((option = getopt_long(argc, argv, ":h", longs, NULL)) != -1) {
-    if ((again = given_again(longs, option, often, &given)) != NULL) {
-      return complain_usage("report", "--%s is given twice", again);
-    }
+  while ((option = next_option(&reader, argc, argv)) != -1) {
     switch (option) {
       case OPTION_JSON: json = true; break;
       case OPTION_HTML: page = optarg; break;
       case OPTION_SOURCE: with_source = true; break;
       case OPTION_OPTIONS: options = true; break;
       case 'h': print_help(); return 0;
-      case ':': return complain_usage("report", "%s wants a value", argv[optind - 1]);
-      default: return complain_usage("report", "unknown option %s", argv[optind - 1]);
+      default: return EXIT_USAGE;
     }
   }
   const int count = argc - optind;

@@ -90,14 +90,10 @@ static const struct option longs[] = {
 /* Returns -1 to continue, otherwise the exit code. */
 static int parse(int argc, char **argv, arguments *a) {
   static const int often[] = {OPTION_INPUT, OPTION_INFEED, OPTION_RANDOM, 0};
-  const char *again;
-  uint64_t given = 0;
+  option_reader reader = {"run", ":o:h", longs, often, 0};
   bool memory = true;
   int option, code = -1;
-  while (memory && code < 0 && (option = getopt_long(argc, argv, ":o:h", longs, NULL)) != -1) {
-    if ((again = given_again(longs, option, often, &given)) != NULL) {
-      return complain_usage("run", "--%s is given twice", again);
-    }
+  while (memory && code < 0 && (option = next_option(&reader, argc, argv)) != -1) {
     switch (option) {
       case OPTION_INPUT: memory = string_list_add(&a->inputs, optarg); break;
       case OPTION_INFEED: memory = string_list_add(&a->infeeds, optarg); break;
@@ -132,8 +128,7 @@ static int parse(int argc, char **argv, arguments *a) {
         memory = setenv("TREMULA_ACCELERATOR", optarg, 1) == 0;
         break;
       case 'h': print_help(); return 0;
-      case ':': return complain_usage("run", "%s wants a value", argv[optind - 1]);
-      default: return complain_usage("run", "unknown option %s", argv[optind - 1]);
+      default: return EXIT_USAGE;
     }
   }
   if (code >= 0) return code;

@@ -37,20 +37,14 @@ int command_trace(int argc, char **argv) {
       {"help", no_argument, NULL, 'h'},
       {NULL, 0, NULL, 0},
   };
-  static const int often[] = {0};
-  const char *path = NULL, *again;
-  uint64_t given = 0;
+  const char *path = NULL;
+  option_reader reader = {"trace", ":o:h", longs, NULL, 0};
   int option;
-  while ((option = getopt_long(argc, argv, ":o:h", longs, NULL)) != -1) {
-    if ((again = given_again(longs, option, often, &given)) != NULL) {
-      return complain_usage("trace", "--%s is given twice", again);
-    }
+  while ((option = next_option(&reader, argc, argv)) != -1) {
     switch (option) {
       case 'o': path = optarg; break;
       case 'h': print_help(); return 0;
-      default:
-        return complain_usage("trace", option == ':' ? "%s wants a value" : "unknown option %s",
-                              argv[optind - 1]);
+      default: return EXIT_USAGE;
     }
   }
   if (optind == argc)

@@ -30,20 +30,14 @@ int command_view(int argc, char **argv) {
   bool opens = false;
   const char *port = "0";
   long number;
-  static const int often[] = {0};
-  const char *again;
-  uint64_t given = 0;
+  option_reader reader = {"view", ":h", longs, NULL, 0};
   int option;
-  while ((option = getopt_long(argc, argv, ":h", longs, NULL)) != -1) {
-    if ((again = given_again(longs, option, often, &given)) != NULL) {
-      return complain_usage("view", "--%s is given twice", again);
-    }
+  while ((option = next_option(&reader, argc, argv)) != -1) {
     switch (option) {
       case OPTION_PORT: port = optarg; break;
       case OPTION_OPEN: opens = true; break;
       case 'h': print_help(); return 0;
-      case ':': return complain_usage("view", "%s wants a value", argv[optind - 1]);
-      default: return complain_usage("view", "unknown option %s", argv[optind - 1]);
+      default: return EXIT_USAGE;
     }
     if (option == OPTION_PORT && !parse_count(port, 65535, &number)) {
       return complain_usage("view", "--port wants a number from 1 to 65535, not '%s'", port);

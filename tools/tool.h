@@ -43,9 +43,18 @@ int complain_usage(const char *command, const char *format, ...)
 trm_status fail(trm_error *error, trm_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
 
-/* The name of an option with a value that stands on the command line a second time; else NULL.
- * Those in `often` (0 ends them) and those of lowering may be repeated. *given begins with 0. */
-const char *given_again(const struct option *longs, int option, const int *often, uint64_t *given);
+/* The options of a command. */
+typedef struct option_reader {
+  const char *command;
+  const char *letters; /* as getopt_long has them; missing values are ':' */
+  const struct option *longs;
+  const int *often; /* those whose value may be repeated, besides lowering's; 0 ends them */
+  uint64_t given;   /* begins with 0 */
+} option_reader;
+
+/* The next option as getopt_long returns it; -1 after the last. '?' for one that is unknown, has no
+ * value or one too many, or repeats its value: the complaint is printed. */
+int next_option(option_reader *reader, int argc, char **argv);
 /* The key of an option of the compiler that is set twice; else NULL. */
 const char *set_again(const trm_option *options, size_t count);
 

@@ -57,6 +57,8 @@ def test_help_lists_options_and_passes(tool):
     (["run", "x", "--seed", "-1"], "--seed wants a number from 0 on, not '-1'"),
     (["print"], "say which one MODEL to print"),
     (["ops", "x"], "unexpected argument 'x'"),
+    (["compile", "-x=3", "m"], "unknown option -x"),
+    (["plan", "--json=1", "m"], "--json=1 takes no value"),
     (["compile", "m", "-o", "x", "-o", "y"], "--output is given twice"),
     (["compile", "m", "-o", "x", "--target", "mk1", "--option", "target=mk2"],
      "the option target is set twice"),
