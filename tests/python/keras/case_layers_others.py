@@ -296,10 +296,28 @@ def test_layer_replacement():
         assert replace(layer_instance=other) is other
     assert replace.get_blacklisted_ipu_layer_names() == ["GroupNorm", "InstanceNorm", "SerialDense"]
     assert "LSTM" in replace.get_ipu_layer_names()
-    with pytest.raises(RuntimeError, match="Could not substitute Keras Embedding layer for it's"):
+    with pytest.raises(RuntimeError, match="Could not substitute Keras Embedding layer for it's"
+                                           " IPU counterpart. .* does not support .* mask_zero"):
         replace(keras.layers.Embedding(4, 3, mask_zero=True))
     with pytest.raises(TypeError, match="may only be used with classes derived from keras.Layer"):
         replace(3)
+
+
+@pytest.mark.parametrize("layer, shape", [
+    (keras.layers.Embedding(7, 3), (2, 4)), (keras.layers.Dropout(.5), (2, 4)),
+    (keras.layers.LayerNormalization(), (2, 8)), (keras.layers.LSTM(3), (2, 4, 5)),
+    (keras.layers.LayerNormalization(axis=[1, 2]), (None, 4, 5)),
+    (keras.layers.GRU(3, implementation=1), (2, 4, 5))])
+@pytest.mark.parametrize("is_built", [False, True])
+def test_layers_that_were_not_called_are_replaced(layer, shape, is_built):
+    from tensorflow.python.ipu.keras.layer_replacement import IPULayerReplacer
+    layer = type(layer).from_config(layer.get_config())
+    if is_built:
+        layer.build(shape)
+    made = IPULayerReplacer()(layer)
+    assert type(made).__module__.startswith("tremula") and len(made.weights) == len(layer.weights)
+    for one, other in zip(made.get_weights(), layer.get_weights()):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("make, x", [

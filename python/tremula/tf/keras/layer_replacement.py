@@ -41,6 +41,7 @@ class IPULayerReplacer:
             return layer
         accepted = inspect.signature(kind.__init__).parameters
         basic = ("name", "trainable", "dtype")
+        config.pop("batch_input_shape", None)  # of what comes in, and no argument
         known = {key: value for key, value in config.items() if key in accepted or key in basic}
         lost = [key for key in config if key not in known and config[key]]
         try:
@@ -50,7 +51,20 @@ class IPULayerReplacer:
         except (TypeError, ValueError, NotImplementedError) as error:
             raise RuntimeError(f"Could not substitute Keras {name} layer for it's IPU counterpart. "
                                f"{error}") from error
-        if layer.built:
-            made.build(layer.get_build_config()["input_shape"])
+        if layer.built and layer.weights:
+            made.build(_built_shape(layer))
             made.set_weights(layer.get_weights())
         return made
+
+
+def _built_shape(layer):
+    """The shape that `layer` was built with. A layer that was not called may not have kept it; then
+    LayerNormalization's weights have the sizes of its axes, and Embedding needs none."""
+    config = layer.get_build_config()
+    if config is not None:
+        return config["input_shape"]
+    axes = getattr(layer, "axis", [])
+    shape = [None] * (1 + max(axes, default=1))
+    for axis, size in zip(axes, layer.weights[0].shape):
+        shape[axis] = size
+    return shape
