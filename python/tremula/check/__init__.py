@@ -5,6 +5,7 @@
         print(one.path, one.line, one.rule.id, one.message)
 
     names      a file: its scopes, and what its names mean
+    texts      texts that a program puts together, and environment variables
     project    the files of a program, and which functions are for an IPU
     rules      what is looked for; docs/check.md is made of it
     questions  the five lines at the end

@@ -147,13 +147,15 @@ class File:
     # ---- What names mean ----
 
     def attribute(self, node, deep=4):
-        """What self.x, cls.x or Class.x is bound to, where the class or one of its bases in the
-        file binds it only once; None where it does not tell."""
+        """What self.x, cls.x, Class.x or Class().x is bound to, where the class or one of its bases
+        in the file binds it only once; None where it does not tell."""
         if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
             return None
         owner = self.value(node.value)
         if node.value.id in ("self", "cls"):
             owner = next((one for one in parents(node) if isinstance(one, ast.ClassDef)), None)
+        elif isinstance(owner, ast.Call):  # what a class makes
+            owner = self.value(owner.func)
         while isinstance(owner, ast.ClassDef) and deep:
             found = [*owner.own.bound.get(node.attr, ()), *(
                 one.value for one in ast.walk(owner) if isinstance(one, ast.Assign)
@@ -316,6 +318,8 @@ def _with_items(found, scope, name):
                 and one.parent.arg is None:
             continue
         item = one.parent
+        if isinstance(item, ast.Attribute) and item.attr in ("items", "keys", "values", "get"):
+            continue
         if not isinstance(item, ast.Subscript) or item.value is not one:
             return None
         if isinstance(item.ctx, ast.Load):

@@ -18,7 +18,7 @@ optimizer = tf.train.GradientDescentOptimizer(0.1)
 towers = []
 x = tf.ones([8, 4])
 for i in range(2):
-    with tf.device("/gpu:%d" % i):
+    with tf.device("/gpu:%d" % i):  #! gpu-only
         towers.append(optimizer.compute_gradients(tf.reduce_sum(tower(x, i > 0))))
 with tf.device("/cpu:0"):
     train_op = optimizer.apply_gradients(average(towers))

@@ -7,14 +7,18 @@ import re
 import shlex
 
 from tremula import flags
-from tremula.check import names
+from tremula.check import texts
 from tremula.check.rules import rule
 from tremula.tf.ipu import config_options
 
 _CONFIG = ("ipu.config.IPUConfig", "ipu.utils.IPUConfig")
 _OF_GPUS = ("tf.GPUOptions", "tf.config.experimental.set_memory_growth",
             "tf.config.experimental.set_virtual_device_configuration",
-            "tf.config.set_logical_device_configuration")
+            "tf.config.set_logical_device_configuration",
+            "tf.train.experimental.enable_mixed_precision_graph_rewrite",
+            "tf.config.experimental.enable_tensor_float_32_execution")
+_GPU_VARIABLE = re.compile(
+    "(CUDA|CUDNN|NCCL|NVIDIA)_|TF_(CUDNN|GPU|FORCE_GPU|USE_CUDNN|ENABLE_CUDNN|ENABLE_CUBLAS)_")
 _FLAG = re.compile(r"--(\w+)")
 
 
@@ -41,9 +45,10 @@ def _options():
 
 
 @rule(
-    "unknown-option", "error", "An option that IPUConfig does not have",
-    """IPUConfig refuses an attribute that it does not know, with a ValueError.""",
-    "Use the name that the message gives; docs/ipu_config.md lists all.",
+    "unknown-option", "error", "An option or a flag that does not exist",
+    """IPUConfig refuses an attribute that it does not know, with a ValueError. A flag in
+    TF_POPLAR_FLAGS that does not exist ends the program.""",
+    "Use the name that the message gives; docs/ipu_config.md and docs/flags.md list all.",
     """
     from tensorflow.python import ipu
 
@@ -65,6 +70,12 @@ def unknown_options(project):
             near = difflib.get_close_matches(path, known, 1)
             yield file, node, f"IPUConfig has no option '{path}'" + (
                 f"; did you mean '{near[0]}'?" if near else "")
+    flag_names = [one.name for one in flags.FLAGS]
+    for file, node, name in _flags(project):
+        if name not in flag_names:
+            near = difflib.get_close_matches(name, flag_names, 1)
+            yield file, node, f"{flags.VARIABLE} has no flag '--{name}'" + (
+                f"; did you mean '--{near[0]}'?" if near else "")
 
 
 @rule(
@@ -100,22 +111,41 @@ def idle_options(project):
         flag = next((one for one in flags.FLAGS if one.name == name), None)
         if flag is not None and not flag.acts:
             yield file, node, f"--{name} has no effect in Tremula: {flag.why}"
-    for file, call, called in project.calls():
-        if called in _OF_GPUS:
-            yield file, call.func, f"{called} is about GPUs, and no IPU is one"
+    for file, node, what in _of_gpus(project):
+        yield file, node, f"{what} is about GPUs, and no IPU is one"
 
 
 def _flags(project):
     """Yields (file, node, name) of the flags in texts that TF_POPLAR_FLAGS is set to."""
+    for file, node, variable, value in texts.settings(project):
+        if variable != flags.VARIABLE:
+            continue
+        for name in dict.fromkeys(name for text in texts.texts(file, value)
+                                  for name in _names(text)):
+            yield file, node, name
+
+
+def _names(text):
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = text.split()
+    for word in words:
+        found = _FLAG.fullmatch(word.partition("=")[0])
+        if found:
+            yield found[1]
+
+
+def _of_gpus(project):
+    """Yields (file, node, what) of what is set of GPUs."""
+    for file, call, called in project.calls():
+        if called in _OF_GPUS:
+            yield file, call.func, called
+    for file, node, variable, _ in texts.settings(project):
+        if _GPU_VARIABLE.match(variable):
+            yield file, node, variable
     for file, node in project.nodes(ast.Assign):
         target = node.targets[0]
-        if isinstance(target, ast.Subscript) and names.constant(target.slice) == flags.VARIABLE \
-                and isinstance(names.constant(node.value), str):
-            try:
-                words = shlex.split(names.constant(node.value))
-            except ValueError:
-                continue
-            for word in words:
-                found = _FLAG.match(word)
-                if found:
-                    yield file, node, found[1]
+        if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Attribute) \
+                and target.value.attr == "gpu_options":
+            yield file, target, f"gpu_options.{target.attr}"

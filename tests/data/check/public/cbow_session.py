@@ -58,7 +58,7 @@ def main():
     model = Classifier(1000, 100, 4, 1e-3)
     saver = tf.train.Saver(max_to_keep=3)
     config = tf.ConfigProto()
-    config.gpu_options.allow_growth = True
+    config.gpu_options.allow_growth = True  #! option-without-effect
     with tf.Session(config=config) as sess:
         writer = tf.summary.FileWriter('logs', sess.graph)
         sess.run(tf.global_variables_initializer())

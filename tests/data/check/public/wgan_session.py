@@ -104,7 +104,7 @@ def main():
 
     saver = tfv1.train.Saver(max_to_keep=3)
     config = tfv1.ConfigProto()
-    config.gpu_options.allow_growth = True
+    config.gpu_options.allow_growth = True  #! option-without-effect
     with tfv1.Session(config=config) as sess:
         sess.run(tfv1.global_variables_initializer())
         writer = tfv1.summary.FileWriter(os.path.join(args.out, 'logs'), sess.graph)
