@@ -78,6 +78,7 @@ class File:
         self.top = Scope(self.tree, None)
         self.is_v1 = False
         self.project = None  # that the file is of
+        self._loaded = None
         self._read(self.tree, self.top)
 
     # ---- Reading ----
@@ -230,6 +231,19 @@ class File:
                 found = None
         return None if found is None else ".".join([found, *reversed(attributes)])
 
+    def is_unused(self, function):
+        """Whether nothing reads the name of a function that stands in another one."""
+        name = getattr(function, "name", None)
+        if isinstance(function, ast.Lambda) and isinstance(function.parent, ast.Assign):
+            name = getattr(function.parent.targets[0], "id", None)
+        if name is None or not isinstance(function.scope.node, FUNCTIONS) \
+                or getattr(function, "decorator_list", None):
+            return False
+        if self._loaded is None:
+            self._loaded = {one.id for one in self.nodes if isinstance(one, ast.Name)
+                            and isinstance(one.ctx, ast.Load)}
+        return name not in self._loaded
+
     def resolve(self, node):
         name = self.dotted(node)
         return None if name is None else canonical(name)
@@ -281,6 +295,15 @@ def argument(call, name, position=None):
     if position is not None and position < len(call.args) \
             and not any(isinstance(one, ast.Starred) for one in call.args[:position + 1]):
         return call.args[position]
+    return None
+
+
+def entered(node):
+    """What `with ... as name` around a name enters, or None."""
+    for one in parents(node) if isinstance(node, ast.Name) else ():
+        for item in one.items if isinstance(one, (ast.With, ast.AsyncWith)) else ():
+            if isinstance(item.optional_vars, ast.Name) and item.optional_vars.id == node.id:
+                return item.context_expr
     return None
 
 

@@ -20,10 +20,10 @@ _COMPILING = {
     "tf.estimator.Estimator": [(0, "model_fn")],
     "tf.contrib.tpu.TPUEstimator": [(0, "model_fn")],
     "tf.estimator.tpu.TPUEstimator": [(0, "model_fn")],
-    "tf.function": [(0, "func")],
+    "tf.function": [(0, "func")], "tf.keras.layers.Lambda": [(0, "function")],
 }
 _FUNCTION = ("tf.function", "ipu.outlined_function", "ipu.functional_ops.outlined_function")
-_SESSIONS = ("tf.Session", "tf.InteractiveSession", "tf.train.MonitoredSession",
+SESSIONS = ("tf.Session", "tf.InteractiveSession", "tf.train.MonitoredSession",
              "tf.train.MonitoredTrainingSession", "tf.train.Supervisor")
 _HOST = ("map", "filter", "flat_map", "interleave", "from_generator", "py_function",
          "numpy_function")
@@ -97,7 +97,7 @@ class Project:
         self.compiled, self.hosted = {}, {}
         self._find_compiled()
         # A program of TensorFlow 1 that knows nothing of IPUs: all of its graph is to be ported.
-        self.ports_graph = self.is_v1 and not self.for_ipu and self._has(*_SESSIONS)
+        self.ports_graph = self.is_v1 and not self.for_ipu and self._has(*SESSIONS)
 
     def _module(self, file, name):
         """The file of a module of the program, if `name` is one or something in one."""
@@ -304,14 +304,27 @@ class Project:
             found += [(*one, called) for one in self.functions(
                 file, names.argument(call, argument, position))]
         if name == "compile" and (called or "tf.").startswith("tf."):  # Keras' losses, metrics
-            found += [(*one, "keras") for position, argument in ((1, "loss"), (2, "metrics"))
-                      for one in self.functions(file, names.argument(call, argument, position))]
+            for position, argument in ((1, "loss"), (2, "metrics")):
+                given = names.argument(call, argument, position)
+                found += [(*one, "keras") for one in
+                          self.functions(file, given) + self._of_objects(file, given)]
         if name in ("run", "experimental_run_v2") and call.args:
             owner = file.value(call.func.value)
             if "trategy" in (file.called(owner) or "") or name == "experimental_run_v2" \
                     or "strategy" in (names_of(call.func.value) or "").lower():
                 found += [(*one, "strategy.run") for one in self.functions(file, call.args[0])]
         return found
+
+    def _of_objects(self, file, node):
+        """The methods that Keras calls in a step, of objects of the program's metrics and losses.
+        node: one, or a list or dictionary of them."""
+        parts = node.elts if isinstance(node, (ast.List, ast.Tuple)) else node.values \
+            if isinstance(node, ast.Dict) else [node]
+        made = [file.value(one) for one in parts if one is not None]
+        return [one for call in made if isinstance(call, ast.Call)
+                for other, own in self.classes(file, call.func)
+                for name in ("update_state", "result", "call")
+                for one in _method(other, own, name)]
 
     # ---- Where a node is ----
 
@@ -324,6 +337,8 @@ class Project:
                 return ""
             if one in self.compiled:
                 return self.compiled[one][1]
+            if isinstance(one, names.FUNCTIONS) and file.is_unused(one):
+                return ""
             if isinstance(one, (ast.With, ast.AsyncWith)):
                 for item in one.items:
                     called = file.called(item.context_expr)
@@ -352,6 +367,21 @@ class Project:
                 return False
         return False
 
+    def in_vain(self, file, node):
+        """How the code around a node comes to the IPU, where tf.device("cpu") in a compiled part
+        is to keep it on the host: a compiled part is one program. "" elsewhere."""
+        if not self.is_outside(file, node):
+            return ""
+        for one in names.parents(node):
+            if isinstance(one, (ast.With, ast.AsyncWith)) and any(
+                    file.called(item.context_expr) == "ipu.scopes.outside_compilation_scope"
+                    for item in one.items):
+                return ""
+            if isinstance(one, names.FUNCTIONS):
+                how = "" if one in self.hosted else self.compiled.get(one, ("", ""))[1]
+                return how if how.startswith("ipu.") or _is_jit(file, one) else ""
+        return ""
+
     def nodes(self, *kinds):
         """Yields (file, node) of the program's nodes of these kinds."""
         for file in self.files:
@@ -379,6 +409,14 @@ class Project:
             name = file.resolve(node) if is_import or isinstance(node, ast.Attribute) else None
             if name and not _asks_for_type(node):
                 yield file, node, name
+
+
+def _is_jit(file, function):
+    """Whether a function is of tf.function(jit_compile=True)."""
+    return any(isinstance(one, ast.Call) and file.called(one) == "tf.function"
+               and any(names.constant(names.argument(one, word)) is True
+                       for word in ("jit_compile", "experimental_compile"))
+               for one in getattr(function, "decorator_list", ()))
 
 
 def _asks_for_type(node):

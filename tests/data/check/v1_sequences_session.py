@@ -5,7 +5,7 @@ tf.disable_eager_execution()
 
 def decode(enc, emb, steps):
     cell = tf.nn.rnn_cell.GRUCell(64)
-    out = tf.TensorArray(tf.int32, size=0, dynamic_size=True)
+    out = tf.TensorArray(tf.int32, size=0, dynamic_size=True)  #! unknown-shape
     tok = tf.fill([tf.shape(enc)[0]], 1)
 
     def cond(i, tok, st, out):

@@ -5,7 +5,7 @@ import re
 
 from tremula.check import launches, names
 from tremula.check.names import FUNCTIONS
-from tremula.check.project import ESTIMATORS, names_of, results
+from tremula.check.project import ESTIMATORS, SESSIONS, names_of, results
 from tremula.check.rules import rule, shapes
 
 
@@ -162,7 +162,7 @@ def fed_loops(project):
         loop = names.loop_around(call)
         run = file.value(call.func)
         if loop is None or not isinstance(run, ast.Attribute) or run.attr != "run" \
-                or not project.is_v1 or "sess" not in names_of(run.value).lower():
+                or not project.is_v1 or not _is_session(file, run.value):
             continue
         feed = names.argument(call, "feed_dict", 1)
         given = file.value(feed) if isinstance(feed, ast.Name) else feed
@@ -212,6 +212,13 @@ def _gives_batches(project, file, node):
         node = node.args[0]
     return shapes.is_dataset(project, file, node) or isinstance(node, ast.Name) \
         and None in file.values(node) and bool(_DATA.search(node.id))
+
+
+def _is_session(file, node):
+    """Whether an expression is a session, by what makes it or by its name."""
+    made = names.entered(node) or file.value(node)
+    return "sess" in names_of(node).lower() or isinstance(made, ast.Call) \
+        and file.called(made) in SESSIONS
 
 
 def _trains(file, call):

@@ -5,6 +5,7 @@ import re
 
 from tremula.check import names
 from tremula.check.absent_ops import ABSENT
+from tremula.check.project import names_of
 from tremula.check.rules import rule
 
 _NO_SHAPE = {"tf.unique": "Unique", "tf.unique_with_counts": "UniqueWithCounts",
@@ -12,8 +13,21 @@ _NO_SHAPE = {"tf.unique": "Unique", "tf.unique_with_counts": "UniqueWithCounts",
              "tf.image.non_max_suppression": "NonMaxSuppressionV3",
              "tf.image.non_max_suppression_with_scores": "NonMaxSuppressionV5",
              "tf.sets.intersection": "a set operation", "tf.sets.difference": "a set operation",
+             "tf.sets.union": "a set operation", "tf.setdiff1d": "ListDiff",
              "tf.ragged.boolean_mask": "a ragged operation",
              "tf.ragged.constant": "a ragged tensor", "tf.sparse.from_dense": "Where"}
+_ABSENT_OPS = set(ABSENT.values())
+# Functions and layers that resize -> the argument that says how.
+_RESIZING = {"tf.image.resize": ("method", 2), "tf.image.resize_images": ("method", 2),
+             "tf.keras.layers.UpSampling2D": ("interpolation", 2),
+             "tf.keras.layers.Resizing": ("interpolation", 2)}
+_METHODS = {"bicubic": "ResizeBicubic", 2: "ResizeBicubic", "area": "ResizeArea", 3: "ResizeArea",
+            **dict.fromkeys(("lanczos3", "lanczos5", "gaussian", "mitchellcubic"),
+                            "ScaleAndTranslate")}
+_UNLESS = {"tf.nn.sampled_softmax_loss": "remove_accidental_hits"}
+_TURNING = tuple(f"tf.keras.layers.{where}{name}" for where in ("", "experimental.preprocessing.")
+                 for name in ("RandomRotation", "RandomZoom", "RandomTranslation"))
+_IN_VAIN = 'tf.device("cpu") does not take it out of the compiled part'
 _COLUMN_LAYERS = ("tf.feature_column.input_layer", "tf.feature_column.linear_model",
                   "tf.keras.layers.DenseFeatures")
 _TEXT_COLUMNS = tuple(f"tf.feature_column.categorical_column_with_{kind}" for kind in (
@@ -57,12 +71,52 @@ def unsupported(project):
         table = _table(file, call)
         if table and project.how_compiled(file, call):
             yield file, call, f"{table} looks values up in a table of the host's"
-        op = ABSENT.get(called)
-        if op is None or called in _HOST_CALLS or called.startswith(_SUMMARIES):
+        op = _absent(file, call, called)
+        if called.startswith("tf.keras.layers."):
+            if op and not _is_of_host(project, file, call):
+                yield file, call, f"{called} is the op {op}, which an IPU does not have"
             continue
-        if project.how_compiled(file, call) or project.comes_to_ipu(file, call) \
+        if op is None or called in (*_HOST_CALLS, *_NO_SHAPE) or called.startswith(_SUMMARIES):
+            continue
+        if project.in_vain(file, call):
+            yield file, call, f"{called} is the op {op}: {_IN_VAIN}"
+        elif project.how_compiled(file, call) or project.comes_to_ipu(file, call) \
                 and not _INPUTS.search(called):  # which a graph to be ported keeps on the host
             yield file, call, f"{called} is the op {op}, which an IPU does not have"
+
+
+def _is_of_host(project, file, call):
+    """Whether what is made of a layer is called in a function of the host's, or nowhere told."""
+    if any(one in project.hosted for one in names.parents(call)):
+        return True
+    if getattr(call.parent, "func", None) is call:  # of a functional model
+        return False
+    made = next((one for one in names.parents(call) if isinstance(one, ast.stmt)), None)
+    if not isinstance(made, ast.Assign):
+        return not isinstance(made, (ast.Expr, ast.Return))
+    name = names_of(made.targets[0])
+    return any(names_of(one) == name and any(above in project.hosted
+                                             for above in names.parents(one))
+               for one in file.nodes if isinstance(one, (ast.Name, ast.Attribute)))
+
+
+def _absent(file, call, called):
+    """The op of a call that an IPU does not have, or None."""
+    if called.startswith("tf.raw_ops."):
+        op = called.split(".")[2]
+        return op if op in _ABSENT_OPS and op not in _NO_SHAPE.values() else None
+    if called in _TURNING:
+        return "ImageProjectiveTransformV3"
+    if called in _RESIZING:
+        given = names.argument(call, *_RESIZING[called])
+        method = (file.resolve(given) or "").split(".")[-1].lower() if isinstance(
+            given, ast.Attribute) else names.constant(given)
+        if names.constant(names.argument(call, "antialias"), False) is True:
+            return "ScaleAndTranslate"
+        return _METHODS.get(method)
+    if called in _UNLESS and names.constant(names.argument(call, _UNLESS[called]), True) is False:
+        return None
+    return ABSENT.get(called)
 
 
 def _table(file, call):
@@ -128,6 +182,9 @@ def summaries(project):
 def value_dependent(project):
     for file, call, called in project.calls():
         what = _NO_SHAPE.get(called.replace("tf.math.", "tf."))
+        if called.startswith("tf.raw_ops."):
+            what = next((one for one in ("Where", *_NO_SHAPE.values())
+                         if one == called.split(".")[2].removesuffix("V2")), None)
         if called == "tf.where" and not names.is_open_ended(call) \
                 and len(call.args) + sum(one.arg in ("x", "y") for one in call.keywords) == 1:
             what = "Where of one argument"
@@ -160,7 +217,9 @@ def value_dependent(project):
     """)
 def host_calls(project):
     for file, call, called in project.calls():
-        if called in _HOST_CALLS and project.comes_to_ipu(file, call):
+        if called in _HOST_CALLS and project.in_vain(file, call):
+            yield file, call, f"{called} leaves the compiled part for Python: {_IN_VAIN}"
+        elif called in _HOST_CALLS and project.comes_to_ipu(file, call):
             yield file, call, f"{called} leaves the compiled part for Python"
 
 

@@ -179,6 +179,10 @@ def unknown_shape(project):
                 kind = {"tf.TensorSpec": "signature", "tf.placeholder": "placeholder"}.get(
                     called, "input")
                 yield file, place, f"a dimension of this {kind} is unknown when it is compiled"
+        elif called == "tf.TensorArray" and project.comes_to_ipu(file, call) and names.constant(
+                names.argument(call, "dynamic_size", 2)) is True and names.constant(
+                    names.argument(call, "size", 1), 0) == 0:
+            yield file, call, "a TensorArray that begins empty cannot grow: give its size"
         elif called == "tf.while_loop" and project.comes_to_ipu(file, call):
             for one in _written_nones(names.argument(call, "shape_invariants", 3)):
                 yield file, one, "a dimension of this loop's variable changes as it runs"

@@ -19,7 +19,7 @@ FEEDS = ("feed", "host_call")  # what configurations of custom calls name queues
 SECOND_INFEED = (
     "Currently multiple IPUInfeedQueue in the same program are not supported.")
 
-_PRINTS = ("Print", "PrintV2")
+PRINTS = ("Print", "PrintV2")
 _STRING = 7  # the type's number in protocol buffers
 _GRADIENT = re.compile(r"(.*_grad)/\d+$")
 
@@ -42,7 +42,7 @@ def _can_move(op, name, dtype):
 
 def prints(operation):
     """Whether an operation is a tf.print or a tf.Print."""
-    return operation.type in _PRINTS
+    return operation.type in PRINTS
 
 
 def runs_outside(operation):
@@ -107,7 +107,7 @@ class Host:
 
 def has_any(nodes):
     """Whether there is something to cut."""
-    return any(is_marked_node(node) or node.op in _PRINTS for node in nodes)
+    return any(is_marked_node(node) or node.op in PRINTS for node in nodes)
 
 
 def is_marked_node(node):
