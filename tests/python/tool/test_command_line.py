@@ -165,7 +165,8 @@ def test_a_signal_that_comes_as_python_begins(tool, number):
     def share():
         os.sched_setaffinity(0, {processor})
 
-    with subprocess.Popen(["sh", "-c", "while :; do :; done"], preexec_fn=share) as busy:
+    endless = ["sh", "-c", "while kill -0 $PPID 2>&1; do :; done"]  # but not without this process
+    with subprocess.Popen(endless, preexec_fn=share) as busy:
         try:
             for _ in range(10):
                 done = subprocess.run(command, cwd=tool.folder, stdout=subprocess.PIPE,
