@@ -4,7 +4,7 @@
 """
 
 import tensorflow as tf
-from tensorflow.python.ipu import horovod as hvd
+from tensorflow.python.ipu import distributed as hvd
 
 hvd.init()
 average = hvd.allreduce(tf.constant([1.0 + hvd.rank()]))

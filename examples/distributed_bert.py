@@ -10,15 +10,15 @@ import numpy as np
 import popdist.tensorflow
 import tensorflow.compat.v1 as tf
 from tensorflow.python import ipu
-from tensorflow.python.ipu import horovod as hvd
-from tensorflow.python.ipu.horovod import ipu_multi_replica_strategy
+from tensorflow.python.ipu import distributed as hvd
+from tensorflow.python.ipu.distributed import popdist_strategy
 
 tf.disable_v2_behavior()
 WORDS, LENGTH, WIDTH, HEADS, LAYERS, MASK = 24, 8, 32, 4, 2, 0
 STEPS, LAUNCHES, BATCH = 10, 4, 4
 
 hvd.init()
-strategy = ipu_multi_replica_strategy.IPUMultiReplicaStrategy()
+strategy = popdist_strategy.PopDistStrategy()
 config = popdist.tensorflow.set_ipu_config(ipu.config.IPUConfig(), ipus_per_replica=1)
 config.configure_ipu_system()
 ipu.utils.reset_ipu_seed(5)

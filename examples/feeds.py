@@ -14,8 +14,8 @@ np.random.RandomState(1).shuffle(points)
 dataset = tf.data.Dataset.from_tensor_slices((points, SLOPE * points + OFFSET))
 dataset = dataset.repeat().batch(BATCH, drop_remainder=True)
 
-infeed = ipu.ipu_infeed_queue.IPUInfeedQueue(dataset, feed_name="points")
-outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue(feed_name="losses")
+infeed = ipu.ipu_infeed_queue.IPUInfeedQueue(dataset)
+outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
 
 
 def step(x, y):

@@ -81,8 +81,8 @@ def main():
     shape = [arguments.batch, arguments.size, arguments.size, 4]
     images = np.random.RandomState(0).uniform(-1, 1, shape).astype(np.float16)
     dataset = tf.data.Dataset.from_tensors(images).repeat()
-    infeed = ipu.ipu_infeed_queue.IPUInfeedQueue(dataset, feed_name="images")
-    outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue(feed_name="probabilities")
+    infeed = ipu.ipu_infeed_queue.IPUInfeedQueue(dataset)
+    outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
 
     def classify(batch):
         return outfeed.enqueue(resnext(batch, STAGES[arguments.depth]))

@@ -2,6 +2,7 @@
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from ipu_tensorflow_addons import layers
 from tensorflow.python import ipu
 
 tf.disable_v2_behavior()
@@ -17,7 +18,7 @@ inputs[1, :, 0] += 2 * labels - 1  # time first: [time, batch, features]
 
 def network(x, y, training):
     with tf.variable_scope("network", reuse=tf.AUTO_REUSE, use_resource=True):
-        lstm = ipu.rnn_ops.PopnnLSTM(UNITS, name="lstm")
+        lstm = layers.PopnnLSTM(UNITS, name="lstm")
         outputs, _ = lstm(x, training=training)
         last = outputs[-1]
         if training:

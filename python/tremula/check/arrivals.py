@@ -22,7 +22,7 @@ def datasets(project):
         if feeds.is_estimators(project, file, call):
             for other, function in project.functions(file, names.argument(call, "input_fn", 0)):
                 yield from ((other, one) for one in results(function))
-        yield from _iterators(project, file, call)
+        yield from iterators(project, file, call)
     for file, loop in project.nodes(ast.For):
         if feeds.step_of_loop(project, file, loop) is not None:
             yield file, loop.iter
@@ -40,7 +40,7 @@ def arrays(project):
                 yield file, given
 
 
-def _iterators(project, file, call):
+def iterators(project, file, call):
     """Of what a compiled function is given, the iterators' datasets."""
     given = [*call.args, *(one.value for one in call.keywords)]
     given += [one for part in given if isinstance(part, (ast.Tuple, ast.List)) for one in part.elts]

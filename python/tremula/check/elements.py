@@ -30,6 +30,7 @@ _CASTS = {"tf.cast": ("dtype", 1), "tf.strings.to_number": ("out_type", 1),
           "tf.io.decode_raw": ("out_type", 1), "tf.decode_raw": ("out_type", 1)}
 _RECORDS = ("tf.io.parse_single_example", "tf.parse_single_example", "tf.io.parse_example",
             "tf.parse_example")
+_PYTHON = ("tf.numpy_function", "tf.py_function", "tf.py_func")
 _FEATURES = {"FixedLenFeature": 1, "VarLenFeature": 0, "FixedLenSequenceFeature": 1}
 # Layers that number texts, in int64 if they are not told otherwise.
 _NUMBERING = ("StringLookup", "IntegerLookup", "TextVectorization", "Hashing")
@@ -170,6 +171,10 @@ class Reader:
             return [Found(file, written, name, written)] if name and not path else []
         if called in _RECORDS:
             return self._of_record(file, names.argument(node, "features", 1), path)
+        if called in _PYTHON:
+            return [Found(file, part, name, part) for part, rest in _leaves(
+                file, names.argument(node, "Tout", 2), path)
+                if (name := names.type_name(file, part)) and not rest]
         if called in _ALIKE and node.args:
             return self.of_value(file, node.args[0], path, known, deep - 1)
         if called in ("tf.argmax", "tf.argmin", "tf.math.argmax", "tf.math.argmin"):
@@ -214,11 +219,27 @@ class Reader:
                                     names.constant(node.slice))
         if not isinstance(node, ast.Name):
             return []
-        value = _bound_before(file, node, path)
+        value = bound_before(file, node, path)
         if value is None:
-            return known[node.id](read, path, deep - 1) if node.id in known else []
+            if node.id in known:
+                return known[node.id](read, path, deep - 1)
+            return [one for other, part in self._project.possible(file, node) or ()
+                    if part is not node for one in read(other, part, path, None, deep - 1)]
         value, path = value
+        if not path or isinstance(path[0], _AllBut):
+            return self._of_changed(read, file, node, value, path, known, deep)
         return read(file, value, path, known, deep - 1) if isinstance(value, ast.AST) else []
+
+    def _of_changed(self, read, file, name, value, path, known, deep):
+        """All parts of a name's value, with those that name[key] = ... or name.pop(key) gave it or
+        took from it later. Where the key is not written, nothing is known of it."""
+        changed = _changes(name)
+        if None in changed:
+            return []
+        kept = (_AllBut({*changed, *(path[0].keys if path else ())}),) if changed else path
+        found = read(file, value, kept, known, deep - 1) if isinstance(value, ast.AST) else []
+        return found + [one for stored in changed.values() if stored is not None
+                        for one in read(file, stored, (), known, deep - 1)]
 
     def _of_results(self, read, file, call, path, known, deep, index=None):
         """What the functions of the program that a call calls return; index: of a tuple of results
@@ -240,6 +261,35 @@ class Reader:
         given = dict(zip(_parameters(function), call.args))
         given.update((one.arg, one.value) for one in call.keywords if one.arg)
         return {name: argument(node) for name, node in given.items()}
+
+
+class _AllBut:
+    """In a path: any key of a dictionary but some."""
+
+    def __init__(self, keys):
+        self.keys = keys
+
+    def __eq__(self, other):
+        return isinstance(other, str) and other not in self.keys
+
+    __hash__ = None
+
+
+def _changes(name):
+    """{key: value, or None where it is taken away} of the items of a name that its function stores
+    or takes; the key None stands for one that is not written."""
+    scope, found = name.scope.find(name.id), {}
+    for one in ast.walk(scope.node):
+        item = getattr(one, "parent", None)
+        if not isinstance(one, ast.Name) or one.id != name.id:
+            continue
+        if isinstance(item, ast.Subscript) and item.value is one and isinstance(
+                item.ctx, ast.Store) and isinstance(item.parent, ast.Assign):
+            found[names.constant(item.slice)] = item.parent.value
+        elif isinstance(item, ast.Attribute) and item.attr == "pop" and isinstance(
+                item.parent, ast.Call) and item.parent.args:
+            found.setdefault(names.constant(item.parent.args[0]), None)
+    return found
 
 
 def _parameters(function):
@@ -276,7 +326,7 @@ def _leaves(file, node, path):
         yield node, path
 
 
-def _bound_before(file, name, path):
+def bound_before(file, name, path):
     """(value, path in it) of the last assignment to a name, or to a part of it, before it is read.
     None: it is a parameter there, or nothing."""
     scope = name.scope.find(name.id)

@@ -99,8 +99,11 @@ def diff(report):
 
 def changed(lines, edits):
     """The lines of a file after its edits, the last first, so that places stay right."""
-    lines = list(lines)
+    lines, before = list(lines), (len(lines) + 1, 0)
     for edit in sorted(edits, key=lambda one: (one.line, one.column), reverse=True):
+        if (edit.end_line, edit.end_column) > before:
+            continue  # of the same place as the last: the next check tells of it
+        before = (edit.line, edit.column)
         first, last = lines[edit.line - 1], lines[edit.end_line - 1]
         lines[edit.line - 1:edit.end_line] = [
             first[:edit.column] + edit.text + last[edit.end_column:]]

@@ -40,7 +40,7 @@ def model_fn(features, labels, mode, params):
     optimizer = tf.train.AdamOptimizer(params["rate"])
     update = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
     with tf.control_dependencies(update):
-        train_op = optimizer.minimize(loss, global_step=tf.train.get_global_step())  #! global-step
+        train_op = optimizer.minimize(loss, global_step=tf.train.get_global_step())  #! estimator-step
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 

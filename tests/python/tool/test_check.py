@@ -178,6 +178,23 @@ INFEED = "ipu.ipu_infeed_queue.IPUInfeedQueue(data)"
     ("def read(record):\n    one = parse(record)\n"
      "    one['label'] = tf.cast(one['label'], tf.int32)\n"
      "    return one['image'], one['label']\ndata = data.map(read)\n" + INFEED, 0),
+    ("def read(record):\n    one = parse(record)\n    for key in list(one):\n"
+     "        one[key] = tf.cast(one[key], tf.int32)\n    return one\n"
+     "data = data.map(read)\n" + INFEED, 0),
+    ("def read(record):\n    one = parse(record)\n"
+     "    one['label'] = tf.cast(one['label'], tf.int32)\n    return one\n"
+     "data = data.map(read)\n" + INFEED, 0),
+    ("def read(record):\n    one = parse(record)\n"
+     "    one['image'] = one['image'] / 255.0\n    return one\n"
+     "data = data.map(read)\n" + INFEED, 4),
+    ("def read(record):\n    one = parse(record)\n    label = tf.cast(one.pop('label'), tf.int32)\n"
+     "    return one, label\ndata = data.map(read)\n" + INFEED, 0),
+    ("def read(x):\n    x, y = tf.numpy_function(np.split, [x, 2], [tf.float32, tf.int64])\n"
+     "    return x, y\ndata = data.map(read)\n" + INFEED, 2),
+    ("def read(x):\n    x, y = tf.numpy_function(np.split, [x, 2], [tf.float32, tf.int64])\n"
+     "    return x\ndata = data.map(read)\n" + INFEED, 0),
+    ("def feed(given):\n    ipu.ipu_infeed_queue.IPUInfeedQueue(given.repeat())\n"
+     "feed(data.map(lambda x: tf.cast(x, tf.int64)))", 3),
     ("def read(scale, record):\n    return scale * parse(record)['label']\n"
      "data = data.map(functools.partial(read, 2))\n" + INFEED, 2),
     ("def pipeline(source):\n    return source.map(lambda x: tf.argmax(x)), source\n"
@@ -205,6 +222,35 @@ def test_types_of_what_is_fed(text, line, tmp_path):
     path = tmp_path / "fed.py"
     path.write_text(FED + text + "\n")
     assert [one.line for one in check.check([path], only=["int64"]).findings] == [
+        FED.count("\n") + line] * bool(line)
+
+
+@pytest.mark.parametrize("text, line", [
+    ("def body():\n    return tf.constant(np.float64(2.0))", 2),
+    ("def body():\n    return tf.constant(np.float64(2.0), dtype=tf.float32)", 0),
+    ("def body():\n    return tf.constant(2.0)", 0),
+    ("table = np.random.rand(9)\ndef body():\n    return tf.convert_to_tensor(table)", 3),
+    ("table = np.array([[1.5, 2.0], [3, 4]])\ndef body():\n    return tf.constant(table[0])", 3),
+    ("table = np.array([1, 2])\ndef body():\n    return tf.constant(table)", 0),
+    ("table = np.zeros([9], np.float32)\ndef body():\n    return tf.constant(table)", 0),
+    ("table = np.zeros([9]).astype('float32')\ndef body():\n    return tf.constant(table)", 0),
+    ("table = np.zeros([9])\ndef body(x):\n    return x * table", 0),
+    ("table = np.zeros([9])\ndef other():\n    return tf.constant(table)", 0),
+    ("data = tf.data.Dataset.from_tensors(np.ones(3))\ndata = data.repeat()\n" + INFEED, 1),
+    ("data = tf.data.Dataset.from_tensors(np.ones(3))\ndata = data.map(tf.cast)\n" + INFEED, 0),
+    ("@tf.function\ndef step(x):\n    return x\nstep(np.ones(3))", 4),
+    ("@tf.function\ndef step(x):\n    return x\nstep(np.ones(3, np.float32))", 0),
+    ("@tf.function(input_signature=[tf.TensorSpec([3])])\ndef step(x):\n    return x\n"
+     "step(np.ones(3))", 0),
+    ("@tf.function\ndef step(x):\n    return x\n"
+     "ipu.ipu_strategy.IPUStrategy().run(step, args=[np.ones(3)])", 4),
+    ("def make(n):\n    found = np.zeros_like(n, dtype=np.float64)\n    found[0] = 1\n"
+     "    return found\n@tf.function\ndef step(x):\n    return x\nstep(x=make(3))", 8),
+])
+def test_arrays_of_float64(text, line, tmp_path):
+    path = tmp_path / "arrays.py"
+    path.write_text(FED + text + "\nipu.ipu_compiler.compile(body, [])\n")
+    assert [one.line for one in check.check([path], only=["float64"]).findings] == [
         FED.count("\n") + line] * bool(line)
 
 

@@ -101,6 +101,38 @@ def add_argument(file, call, text):
     return Edit(file.path, line, end, line, end, ", " + text)
 
 
+def remove_argument(file, call, name):
+    """An edit that takes a named argument out of a call; None where brackets or comments stand
+    around it."""
+    given = sorted([*call.args, *call.keywords], key=lambda one: (one.lineno, one.col_offset))
+    number = next((at for at, one in enumerate(given) if getattr(one, "arg", None) == name), None)
+    if number is None:
+        return None
+    places = [(one.lineno, column(file, one.lineno, one.col_offset), one.end_lineno,
+               column(file, one.end_lineno, one.end_col_offset)) for one in given]
+    end = (call.end_lineno, column(file, call.end_lineno, call.end_col_offset) - 1)
+    start, stop, between = places[number][:2], places[number][2:], []
+    if number:
+        between.append((places[number - 1][2:], start, ","))
+        start = places[number - 1][2:]
+    if number + 1 < len(given):
+        between.append((stop, places[number + 1][:2], ","))
+        stop = stop if number else places[number + 1][:2]
+    else:
+        between.append((stop, end, ""))
+    if any(_text(file, first, last).strip() != wanted for first, last, wanted in between):
+        return None
+    return Edit(file.path, *start, *stop, "")
+
+
+def _text(file, first, last):
+    """What stands between two places (line, column)."""
+    lines = file.lines[first[0] - 1:last[0]]
+    lines[-1] = lines[-1][:last[1]]
+    lines[0] = lines[0][first[1]:]
+    return "\n".join(lines)
+
+
 def rename_keyword(file, call, old, new):
     """An edit of the name of an argument."""
     for one in call.keywords:

@@ -3,7 +3,8 @@
 import ast
 
 from tremula.check import names
-from tremula.check.rules import Edit, column, rename_attribute, rename_keyword, rule
+from tremula.check.rules import Edit, column, remove_argument, rename_attribute, \
+    rename_keyword, rule
 
 # Function -> what to write today.
 _CONFIGURING = {
@@ -26,7 +27,7 @@ _CONFIGURING = {
     "set_experimental_multi_replica_distribution_options":
         "config.experimental.multi_replica_distribution.*",
 }
-_KERAS = {
+_NEWER = {
     "ipu.keras.Model": "tf.keras.Model in an IPUStrategy's scope",
     "ipu.keras.Sequential": "tf.keras.Sequential in an IPUStrategy's scope",
     "ipu.keras.PipelineModel": "tf.keras.Model and set_pipelining_options()",
@@ -34,7 +35,15 @@ _KERAS = {
     "ipu.keras.PipelinedModel": "tf.keras.Sequential and set_pipelining_options()",
     "ipu.keras.SequentialPipelineModel": "tf.keras.Sequential and set_pipelining_options()",
     "ipu.autoshard.automatic_sharding": "ipu.scopes.ipu_shard, or pipeline stages",
+    "ipu.autoshard.ipu_autoshard": "ipu.scopes.ipu_shard, or pipeline stages",
+    "ipu.utils.extract_compile_reports": "a profile: POPLAR_ENGINE_OPTIONS and the module pva",
+    "ipu.utils.extract_execute_reports": "a profile: POPLAR_ENGINE_OPTIONS and the module pva",
 }
+# Modules of ipu that went -> where what they had is.
+_MOVED = {"rnn_ops": "ipu_tensorflow_addons.layers", "horovod": "ipu.distributed",
+          "summary_ops": "a profile: POPLAR_ENGINE_OPTIONS and the module pva"}
+_LAYERS = "ipu_tensorflow_addons.keras.layers"
+_STILL_LAYERS = ("CaptureUpstreamGradients", "CaptureActivationGradients")
 # (function, its argument, what it is called today)
 _RENAMED = (("tf.function", "experimental_compile", "jit_compile"),
             ("ipu.pipelining_ops.pipeline", "pipeline_depth", "gradient_accumulation_count"),
@@ -47,6 +56,8 @@ _DROPPED = (
     ("fit", "steps_per_run", ": give steps_per_execution= to compile()"),
     ("evaluate", "steps_per_run", ": give steps_per_execution= to compile()"),
     ("predict", "steps_per_run", ": give steps_per_execution= to compile()"),
+    ("ipu.ipu_infeed_queue.IPUInfeedQueue", "feed_name", ""),
+    ("ipu.ipu_outfeed_queue.IPUOutfeedQueue", "feed_name", ""),
     ("ipu.ipu_infeed_queue.IPUInfeedQueue", "replication_factor", ""),
     ("ipu.ipu_infeed_queue.IPUInfeedQueue", "data_to_prefetch", ": use prefetch_depth="),
     ("ipu.ipu_outfeed_queue.IPUOutfeedQueue", "replication_factor", ""),
@@ -78,8 +89,13 @@ def older_api(project):
         last = name.rpartition(".")[2]
         if name.startswith("ipu.utils.") and last in _CONFIGURING:
             yield file, node, f"ipu.utils.{last} is today: {_CONFIGURING[last]}"
-        elif name in _KERAS:
-            yield file, node, f"{name} is today: {_KERAS[name]}"
+        elif name in _NEWER:
+            yield file, node, f"{name} is today: {_NEWER[name]}"
+        elif name.startswith("ipu.") and name.split(".")[1] in _MOVED and _is_of_ipu(file, node):
+            yield file, node, _moved(name)
+        elif name.startswith(("ipu.layers.", "ipu.keras.layers.")) and last[0].isupper() \
+                and last not in _STILL_LAYERS:
+            yield file, node, f"{name} is today {_LAYERS}.{last}"
         elif name == "ipu.function":
             yield file, node, "ipu.function is today ipu.outlined_function", \
                 rename_attribute(file, node, "outlined_function") \
@@ -92,6 +108,19 @@ def older_api(project):
         yield from _arguments(file, call, called)
 
 
+def _moved(name):
+    newer = _MOVED[name.split(".")[1]]
+    return f"{name} is today: {newer}" if ":" in newer else f"{name} is today in {newer}"
+
+
+def _is_of_ipu(file, node):
+    """Whether a name begins with the package itself: of what is imported from it the import
+    tells."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return file.resolve(node) == "ipu"
+
+
 def _arguments(file, call, called):
     for where, older, newer in _RENAMED:
         given = names.argument(call, older) if called == where else None
@@ -102,11 +131,17 @@ def _arguments(file, call, called):
         given = names.argument(call, older) if called == where or isinstance(
             call.func, ast.Attribute) and call.func.attr == where else None
         if given is not None:
-            yield file, given, f"{older}= is no argument of {where.split('.')[-1]} today{instead}"
+            yield (file, given, f"{older}= is no argument of {where.split('.')[-1]} today{instead}",
+                   None if instead else remove_argument(file, call, older))
 
 
 def _imported(file, node):
-    """Imports of tensorflow.contrib.ipu."""
+    """Imports of tensorflow.contrib.ipu, and of modules that went."""
+    for other, whole in file.imports:
+        name = names.canonical(whole)
+        if other is node and name.startswith("ipu.") and name.split(".")[1] in _MOVED:
+            yield file, node, _moved(name)
+            return
     name = node.module if isinstance(node, ast.ImportFrom) else node.names[0].name
     if not (name or "").startswith("tensorflow.contrib"):
         return

@@ -2,9 +2,9 @@
 
 import ast
 
-from tremula.check import arrivals, elements, names
+from tremula.check import arrays, arrivals, elements, names
 from tremula.check.project import is_keras_class, names_of
-from tremula.check.rules import replace, rule
+from tremula.check.rules import add_argument, replace, rule
 
 _WIDE = {"float64": "float32", "double": "float32", "complex64": "", "complex128": "",
          "bfloat16": "float16"}
@@ -85,7 +85,7 @@ def wide_floats(project):
         if called in _STATE and _is_of_state(project, file, call):
             given = names.argument(call, "initial_value", 0)
             if names.argument(call, "dtype", _TYPED[called]) is None \
-                    and _is_wide(file, file.value(given)):
+                    and arrays.is_wide(project, file, given):
                 yield file, given, ("this array is of NumPy's float64, and so is the variable; add "
                                     ".astype(np.float32)")
         elif called in POLICIES and names.constant(
@@ -96,11 +96,16 @@ def wide_floats(project):
             name = names.constant(names.argument(call, "floatx", 0))
             if name in _WIDE:
                 yield file, call, f"an IPU has no {name}: all layers would be of it"
-        elif called == "ipu.ipu_infeed_queue.IPUInfeedQueue":
-            array = _wide_array(file, names.argument(call, "dataset", 0))
-            if array is not None:
-                yield file, array, ("this array is of NumPy's float64, and it goes to the infeed "
-                                    "queue; add .astype(np.float32)")
+        elif called in ("tf.constant", "tf.convert_to_tensor"):
+            given = names.argument(call, "value", 0)
+            if names.argument(call, "dtype", 1) is None and not names.is_open_ended(call) and (
+                    _is_of_state(project, file, call) or project.comes_to_ipu(file, call)) \
+                    and arrays.is_wide(project, file, given):
+                yield file, given, ("this is of NumPy's float64, and so is the tensor; say "
+                                    'dtype="float32"'), add_argument(file, call, 'dtype="float32"')
+        for other, array, where in arrays.given(project, file, call, called):
+            yield other, array, (f"this array is of NumPy's float64, and it goes to {where}; add "
+                                 ".astype(np.float32)")
     for one in _fed(project, _WIDE):
         better = f"; use {_WIDE[one.type]}" if _WIDE[one.type] else ""
         yield one.file, one.node, (f"{FED} of {one.type}, which an IPU does not "
@@ -121,51 +126,11 @@ def _fed(project, wanted):
             yield one
 
 
-_FLOAT64 = ("np.random.rand", "np.random.randn", "np.random.random", "np.random.normal",
-            "np.random.uniform", "np.random.random_sample", "np.linspace", "np.zeros", "np.ones")
-
-
 def _is_of_state(project, file, node):
     """Whether a call makes a variable of a program with a compiled part, or its first value."""
     return (project.compiled or project.ports_graph) and not project.is_outside(file, node) and any(
         file.called(one) in _STATE for one in [node, *names.parents(node)]
         if isinstance(one, ast.Call))
-
-
-def _is_wide(file, value):
-    """Whether an expression makes an array of float64."""
-    while isinstance(value, ast.BinOp):
-        value = value.left
-    return isinstance(value, ast.Call) and _draws_or_makes(file, value) in _FLOAT64 \
-        and names.argument(value, "dtype") is None \
-        and not any(names.type_name(file, one) for one in value.args) \
-        and not (file.called(value) in ("np.zeros", "np.ones") and len(value.args) > 1)
-
-
-def _draws_or_makes(file, call):
-    """The name of NumPy's function, also where a generator of random numbers has it as a method."""
-    owner = file.value(call.func.value) if isinstance(call.func, ast.Attribute) else None
-    is_generator = isinstance(owner, ast.Call) and file.called(owner) in (
-        "np.random.RandomState", "np.random.default_rng")
-    return f"np.random.{call.func.attr}" if is_generator else file.called(call)
-
-
-def _wide_array(file, node, deep=8):
-    """What makes an array of float64 at the source of a dataset, or None."""
-    node = file.value(node) if node is not None else None
-    while deep and isinstance(node, ast.Call):
-        called = file.called(node)
-        if called in ("tf.data.Dataset.from_tensor_slices", "tf.data.Dataset.from_tensors"):
-            given = node.args[0] if node.args else None
-            for one in given.elts if isinstance(given, (ast.Tuple, ast.List)) else [given]:
-                value = file.value(one)
-                if _is_wide(file, value):
-                    return value
-            return None
-        if not isinstance(node.func, ast.Attribute) or node.func.attr == "map":
-            return None
-        node, deep = file.value(node.func.value), deep - 1
-    return None
 
 
 @rule(

@@ -3,7 +3,7 @@
 import ast
 
 from tremula.check import names
-from tremula.check.rules import replace, rule
+from tremula.check.rules import remove_argument, replace, rule
 
 _RANDOM = ("random", "glorot", "he_", "lecun", "xavier", "variance_scaling", "truncated_normal",
            "orthogonal", "henormal", "randomnormal", "randomuniform")
@@ -12,6 +12,8 @@ _LAYERS = ("tf.layers.dense", "tf.layers.conv1d", "tf.layers.conv2d", "tf.layers
 _GRAPH = ("ipu.ipu_compiler.compile", "ipu.loops.repeat", "ipu.pipelining_ops.pipeline")
 _STEPS = ("tf.train.get_global_step", "tf.train.get_or_create_global_step",
           "tf.train.create_global_step")
+_READING = tuple(f"tf.{where}.{name}" for where in ("train", "estimator") for name in (
+    "LoggingTensorHook", "NanTensorHook", "SummarySaverHook", "FeedFnHook", "FinalOpsHook"))
 _SCOPED = "ipu.scopes.ipu_scope"
 
 
@@ -89,7 +91,7 @@ def _is_read(project, file, name):
 @rule(
     "global-step", "warning", "The global step on the IPU",
     """Who adds 1 to a `global_step` that is on the IPU swaps the training program out for the
-    addition, every step. An IPUEstimator counts it itself, and refuses a `model_fn` that does.""",
+    addition, every step.""",
     """Make it on the CPU (`with tf.device("cpu"): tf.train.get_or_create_global_step()`) before the
     compiled part, and leave `global_step=` out of `minimize` there.""",
     """
@@ -108,23 +110,106 @@ def _is_read(project, file, name):
     """)
 def global_step(project):
     for file, call, called in project.calls():
-        name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
         how = project.how_compiled(file, call)
-        is_estimator = how.endswith("Estimator")  # which makes the step on the CPU, and counts it
-        if how and not is_estimator and called in ("tf.train.get_or_create_global_step",
-                              "tf.train.create_global_step"):
+        if how.endswith("Estimator"):
+            continue  # which makes the step on the CPU, and counts it
+        given = _counted(project, file, call)
+        if how and called in ("tf.train.get_or_create_global_step", "tf.train.create_global_step"):
             yield file, call, "this makes the global step on the IPU"
-        elif name in ("minimize", "apply_gradients") and project.comes_to_ipu(file, call):
-            given = names.argument(call, "global_step")
-            second = file.value(call.args[1]) if len(call.args) > 1 else None
-            if file.called(second) in _STEPS:  # Keras' optimizers have something else there
-                given = call.args[1]
-            if given is not None and names.constant(given, 0) is not None \
-                    and not isinstance(file.value(given), ast.Constant):
-                yield file, given, (
-                    f"an IPUEstimator counts the global step itself, and refuses a {name} that "
-                    "does" if is_estimator else f"{name} counts the global step on the IPU"
-                    if how else f"on an IPU, {name} would count the global step there")
+        elif given is not None:
+            yield file, given, (
+                f"{call.func.attr} counts the global step on the IPU" if how else
+                f"on an IPU, {call.func.attr} would count the global step there")
+
+
+def _counted(project, file, call):
+    """The step that a minimize or apply_gradients for the IPU counts, or None."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    if name not in ("minimize", "apply_gradients") or not project.comes_to_ipu(file, call):
+        return None
+    given = names.argument(call, "global_step")
+    second = file.value(call.args[1]) if len(call.args) > 1 else None
+    if file.called(second) in _STEPS:  # Keras' optimizers have something else there
+        given = call.args[1]
+    return given if given is not None and names.constant(given, 0) is not None \
+        and not isinstance(file.value(given), ast.Constant) else None
+
+
+@rule(
+    "estimator-step", "error", "A model_fn that counts the global step",
+    """An IPUEstimator adds the number of its loop's steps to the global step itself, on the CPU. It
+    refuses a `model_fn` that counts: "Illegal increment of the `global_step` variable".""",
+    """Leave `global_step=` out of `minimize` and `apply_gradients`, and `assign_add` away. A
+    learning rate may read the step.""",
+    """
+    import tensorflow.compat.v1 as tf
+
+    def model_fn(features, labels, mode):
+        loss = tf.reduce_mean(features * tf.get_variable("w", [8]))
+        optimizer = tf.train.GradientDescentOptimizer(0.1)
+        train = optimizer.minimize(loss, global_step=tf.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train)
+
+    estimator = tf.estimator.Estimator(model_fn)
+    """,
+    """
+    import tensorflow.compat.v1 as tf
+
+    def model_fn(features, labels, mode):
+        loss = tf.reduce_mean(features * tf.get_variable("w", [8]))
+        train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train)
+
+    estimator = tf.estimator.Estimator(model_fn)
+    """)
+def estimator_step(project):
+    for file, call, called in project.calls():
+        if not project.how_compiled(file, call).endswith("Estimator"):
+            continue
+        given = _counted(project, file, call)
+        if given is not None:
+            yield file, given, (
+                f"an IPUEstimator counts the global step itself, and refuses {call.func.attr} that "
+                "does"), remove_argument(file, call, "global_step")
+        elif called in ("tf.assign", "tf.assign_add") and _is_step(file, names.argument(
+                call, "ref", 0)) or isinstance(call.func, ast.Attribute) and call.func.attr in (
+                    "assign", "assign_add") and _is_step(file, call.func.value):
+            yield file, call, "an IPUEstimator counts the global step itself"
+
+
+def _is_step(file, node):
+    value = file.value(node) if node is not None else None
+    return isinstance(value, ast.Call) and file.called(value) in _STEPS
+
+
+@rule(
+    "estimator-hook", "error", "A hook that reads a tensor of the model_fn",
+    """An IPUEstimator compiles the `model_fn` into a loop on the device, whose tensors no session
+    can fetch. A hook that logs, checks or writes one of them fails.""",
+    """`ipu.ipu_session_run_hooks.IPULoggingTensorHook`, whose `log(tensors)` is called in the
+    `model_fn`; or `host_call=` of an `IPUEstimatorSpec`. The estimator logs the loss itself.""",
+    """
+    import tensorflow.compat.v1 as tf
+
+    def model_fn(features, labels, mode):
+        loss = tf.reduce_mean(features)
+        hook = tf.train.LoggingTensorHook({"loss": loss}, every_n_iter=10)
+        return tf.estimator.EstimatorSpec(mode, loss=loss, training_hooks=[hook])
+
+    estimator = tf.estimator.Estimator(model_fn)
+    """,
+    """
+    import tensorflow.compat.v1 as tf
+
+    def model_fn(features, labels, mode):
+        return tf.estimator.EstimatorSpec(mode, loss=tf.reduce_mean(features))
+
+    estimator = tf.estimator.Estimator(model_fn)
+    """)
+def estimator_hooks(project):
+    for file, call, called in project.calls():
+        if called in _READING and project.how_compiled(file, call).endswith("Estimator"):
+            yield file, call, f"{called} reads a tensor in the loop on the IPU"
 
 
 @rule(

@@ -76,7 +76,7 @@ def model_fn(features, labels, mode, params):
     optimizer = tf.train.AdamOptimizer(rate)
     gradients, variables = zip(*optimizer.compute_gradients(loss))
     gradients, _ = tf.clip_by_global_norm(gradients, 1.0)
-    train_op = optimizer.apply_gradients(zip(gradients, variables), global_step=global_step)  #! global-step
+    train_op = optimizer.apply_gradients(zip(gradients, variables), global_step=global_step)  #! estimator-step
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 

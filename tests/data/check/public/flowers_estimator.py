@@ -73,7 +73,7 @@ def model_fn(features, labels, mode, params):
     rate = tf.train.exponential_decay(params['learning_rate'], step, 5000, 0.5)
     optimizer = tf.train.MomentumOptimizer(rate, 0.9)
     with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
-      train_op = optimizer.minimize(loss, global_step=step)  #! global-step
+      train_op = optimizer.minimize(loss, global_step=step)  #! estimator-step
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
   accuracy = tf.metrics.accuracy(labels, predictions['classes'])
   return tf.estimator.EstimatorSpec(mode, loss=loss, eval_metric_ops={'accuracy': accuracy})

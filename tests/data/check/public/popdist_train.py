@@ -4,7 +4,7 @@ import popdist.tensorflow
 import horovod.tensorflow.keras as hvd  #! horovod
 import tensorflow as tf
 from tensorflow.python import ipu
-from tensorflow.python.ipu.horovod.popdist_strategy import PopDistStrategy
+from tensorflow.python.ipu.horovod.popdist_strategy import PopDistStrategy  #! older-api
 
 name = "run"
 os.environ["TF_POPLAR_FLAGS"] = os.environ.get("TF_POPLAR_FLAGS", "") + f" --executable_cache_path={os.path.join('/c', name)} --log_cycle_cout=0"  #! unknown-option

@@ -42,7 +42,7 @@ def resnet_model_fn(features, labels, mode, params):
     if params['use_tpu']:
       optimizer = tf.tpu.CrossShardOptimizer(optimizer)  #! tpu-only
     with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
-      train_op = optimizer.minimize(loss, global_step)  #! global-step
+      train_op = optimizer.minimize(loss, global_step)  #! estimator-step
 
   def metric_fn(labels, logits):
     predictions = tf.argmax(logits, axis=1)

@@ -28,7 +28,7 @@ def model_fn(features, labels, mode, params):
   if mode == tf.estimator.ModeKeys.EVAL:
     return tf.estimator.EstimatorSpec(mode, loss=loss, eval_metric_ops=metrics)
   opt = tf.compat.v1.train.AdagradOptimizer(params['learning_rate'])
-  train_op = opt.minimize(loss, global_step=tf.compat.v1.train.get_global_step())  #! global-step
+  train_op = opt.minimize(loss, global_step=tf.compat.v1.train.get_global_step())  #! estimator-step
   return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
