@@ -17,8 +17,8 @@ from typing import Any, Callable
 
 LEVELS = ("error", "warning", "note")
 # The modules in the order of the page.
-_MODULES = ("syntax", "ops", "types", "variables", "shapes", "feeds", "python_code", "config",
-            "older", "devices", "half", "running")
+_MODULES = ("syntax", "ops", "types", "variables", "shapes", "feeds", "keras", "python_code",
+            "config", "settings", "older", "devices", "half", "running")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,6 +13,8 @@ _FOLDERS = ("tf.keras.utils.image_dataset_from_directory",
             "tf.keras.preprocessing.image_dataset_from_directory",
             "tf.keras.preprocessing.text_dataset_from_directory")
 _TELLING = ("shuffle", "prefetch", "interleave", "flat_map", "map", "padded_batch", "cache")
+_PYTHON = ("tf.numpy_function", "tf.py_function", "tf.py_func")
+_SHAPING = ("set_shape", "ensure_shape", "tf.reshape(", "padded_shapes", "resize")
 _OWN_WORDS = ("shuffle", "prefetch", "interleave", "flat_map", "padded_batch", "cache")
 _DISTRIBUTING = ("experimental_distribute_dataset", "distribute_datasets_from_function",
                  "experimental_distribute_datasets_from_function")
@@ -179,6 +181,17 @@ def unknown_shape(project):
                 kind = {"tf.TensorSpec": "signature", "tf.placeholder": "placeholder"}.get(
                     called, "input")
                 yield file, place, f"a dimension of this {kind} is unknown when it is compiled"
+        elif called == "tf.data.Dataset.from_generator" and not names.is_open_ended(call) \
+                and names.argument(call, "output_shapes", 2) is None \
+                and names.argument(call, "output_signature") is None \
+                and not any(word in file.text for word in _SHAPING):
+            yield file, call.func, ("from_generator() without output_signature= gives elements of "
+                                    "unknown shapes")
+        elif called in _PYTHON and any(one in project.hosted for one in names.parents(call)) \
+                and _is_mapped(project, call) \
+                and not any(word in file.text for word in _SHAPING):
+            yield file, call.func, (f"{called} gives what has no shape: say it with set_shape, or "
+                                    "tf.ensure_shape")
         elif called == "tf.TensorArray" and project.comes_to_ipu(file, call) and names.constant(
                 names.argument(call, "dynamic_size", 2)) is True and names.constant(
                     names.argument(call, "size", 1), 0) == 0:
@@ -191,6 +204,15 @@ def unknown_shape(project):
             place = next(_written_nones(names.argument(call, "padded_shapes", 1)), None)
             if place is not None:
                 yield file, place, "each batch is padded to its own longest element"
+
+
+def _is_mapped(project, call):
+    """Whether the function around a call is what a dataset maps, and not filters, say."""
+    function = names.function_around(call)
+    return any(isinstance(one.func, ast.Attribute) and one.func.attr == "map" and one.args
+               and any(function is mapped
+                       for _, mapped in project.functions(file, one.args[0]))
+               for file, one, _ in project.calls())
 
 
 def _is_scalar_setting(call):

@@ -40,7 +40,7 @@ train_generator = train_datagen.flow_from_directory(
 validation_generator = test_datagen.flow_from_directory(
     validation_data_dir, target_size=(img_width, img_height), batch_size=batch_size, class_mode='binary')
 
-model.fit_generator(
+model.fit_generator(  #! keras-data
     train_generator, steps_per_epoch=nb_train_samples // batch_size, epochs=epochs,
     validation_data=validation_generator, validation_steps=nb_validation_samples // batch_size)
 model.save_weights('first_try.h5')
