@@ -26,11 +26,23 @@ const char *plan_grouped(int64_t number, char *buffer, size_t size) {
   return buffer;
 }
 
+/* A number with its sign and up to one digit behind the point, as web/src/base/format.js writes it:
+ * what rounds to 0 has a plus. */
+static const char *signed_of(double number, bool digit, char *buffer, size_t size) {
+  const double positive = number < 0 ? -number : number;
+  const int64_t tenths = (int64_t)(positive * (digit ? 10 : 1) + 0.5) * (digit ? 1 : 10);
+  const int used =
+      snprintf(buffer, size, "%c%" PRId64, number < 0 && tenths > 0 ? '-' : '+', tenths / 10);
+  if (digit) snprintf(buffer + used, size - (size_t)used, ".%" PRId64, tenths % 10);
+  return buffer;
+}
+#define SIGNED(number, digit) signed_of((number), (digit), (char[32]){0}, 32)
+
 /* The error bar of a figure, "-4 to +15 %". */
 static const char *bar_of(int64_t figure, int64_t low, int64_t high, char *buffer, size_t size) {
   const double each = figure > 0 ? 100.0 / (double)figure : 0;
-  snprintf(buffer, size, "%+.0f to %+.0f %%", each * (double)(low - figure),
-           each * (double)(high - figure));
+  snprintf(buffer, size, "%s to %s %%", SIGNED(each * (double)(low - figure), false),
+           SIGNED(each * (double)(high - figure), false));
   return buffer;
 }
 #define BAR(figure, low, high) bar_of((figure), (low), (high), (char[40]){0}, 40)
@@ -254,8 +266,8 @@ static void print_advice(const plan_case *one) {
   for (size_t i = 0; trm_program_advice_get(one->search, i, &a); ++i) {
     char cycles[32] = "";
     if (a.cycles > 0) {
-      snprintf(cycles, sizeof cycles, "%+.1f %% cycles",
-               percent_more(a.cycles, one->totals.cycles));
+      snprintf(cycles, sizeof cycles, "%s %% cycles",
+               SIGNED(percent_more(a.cycles, one->totals.cycles), true));
     }
     printf("  %11s %16s  %-7s %s\n", PLAN_NUMBER(a.saved), cycles,
            !a.fits        ? ""
@@ -295,9 +307,10 @@ static void print_smallest(const plan_case *one) {
              share(s.worst_tile_bytes, one->totals.bytes_per_tile));
       continue;
     }
-    printf("%u (%.1f %% of the fullest tile, %+.1f %% cycles%s)\n", s.ipus,
+    printf("%u (%.1f %% of the fullest tile, %s %% cycles%s)\n", s.ipus,
            share(s.worst_tile_bytes, one->totals.bytes_per_tile),
-           percent_more(s.cycles, one->totals.cycles), pipeline ? " a mini-batch" : "");
+           SIGNED(percent_more(s.cycles, one->totals.cycles), true),
+           pipeline ? " a mini-batch" : "");
     print_stages(one, i, &s);
   }
   if (trm_program_search_stopped(one->search)) printf("The search was interrupted.\n");

@@ -19,10 +19,12 @@ typedef struct exporter {
   const char *path;
   sqlite3 *database;
   int64_t instance, num_instances; /* of the profile */
+  bool has_rows;                   /* more than names */
 } exporter;
 
 static void begin(exporter *e, const char *phase, const char *name, int64_t process,
                   int64_t thread) {
+  e->has_rows |= *phase != 'M';
   trm_stream_object(&e->stream);
   trm_stream_put_string(&e->stream, "ph", phase);
   trm_stream_put_string(&e->stream, "name", name);
@@ -203,6 +205,12 @@ static trm_status export_all(exporter *e, const char *const *files, size_t num_f
     status = export_file(e, files[f], is_host, &arena, error);
   }
   trm_arena_free(&arena);
+  if (status == TRM_OK && num_files > 0 && !e->has_rows) {
+    FAIL(FAILED_PRECONDITION,
+         "%s has no run to export, as of a program that was only compiled: run it with"
+         " POPLAR_ENGINE_OPTIONS='{\"autoReport.all\": \"true\"}'",
+         files[0]);
+  }
   return status;
 }
 

@@ -68,7 +68,7 @@ static trm_status list_names(reader *r, const char ***out_names, size_t *out_cou
 static trm_status fail_unknown_change(const char *text, trm_error *error) {
   FAIL(INVALID_ARGUMENT,
        "\"%.80s\" is no change; there are half, recompute, offload, amp=P, LAYER:half, "
-       "LAYER:recompute, LAYER:amp=P, memory=BYTES and ipus=N",
+       "LAYER:recompute, LAYER:amp=P, memory=BYTES, ipus=N and, for tremula plan, batch=N",
        text);
 }
 

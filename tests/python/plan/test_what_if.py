@@ -129,7 +129,9 @@ def test_one_layer_has_its_own_proportion(tool):
     ("net/two:amp=2", "--what-if: amp wants a proportion above 0 and up to 1"),
     ("amp=2", "--what-if: amp wants a proportion above 0 and up to 1"),
     ("memory=12bananas", "--what-if: memory wants the bytes of a tile"),
-    ("frob", '--what-if: "frob" is no change; there are half'),
+    ("frob", '--what-if: "frob" is no change; there are half, recompute, '
+     "offload, amp=P, LAYER:half, LAYER:recompute, LAYER:amp=P, memory=BYTES, ipus=N and, for "
+     "tremula plan, batch=N"),
 ])
 def test_what_is_no_change_is_said(tool, change, message):
     source = tool.write("layers.hlo", layers())

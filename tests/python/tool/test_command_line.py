@@ -106,6 +106,7 @@ def test_files_of_tremula_that_are_no_model(tool):
     tool.ok("compile", "program.hlo", "-o", "x.poplar_exec",
             POPLAR_ENGINE_OPTIONS='{"autoReport.all": "true"}')
     profile, = tool.folder.glob("tf_report__*")
+    assert tool.fails("trace", profile).startswith(f"{profile} has no run to export")
     for command in (["plan"], ["compile", "-o", "y"], ["run"], ["print"]):
         for path in (profile, profile / "profile.pop"):
             assert "is a profile or a timeline: tremula report" in tool.fails(*command, path)
@@ -113,7 +114,10 @@ def test_files_of_tremula_that_are_no_model(tool):
         assert "is an executable, compiled already" in tool.fails(*command, executable)
     assert "--shape" in tool.fails("print", executable, "--shape", "x=1")
     (tool.folder / "folder").mkdir()
-    assert "cannot write folder: Is a directory" in tool.fails("trace", profile, "-o", "folder")
+    tool.ok("run", executable, "--zeros", POPLAR_ENGINE_OPTIONS='{"autoReport.all": "true"}')
+    ran, = {*tool.folder.glob("tf_report__*")} - {profile}
+    assert "cannot write folder: Is a directory" in tool.fails("trace", ran, "-o", "folder")
+    tool.ok("trace", profile, ran, "-o", "both.json")
 
 
 @pytest.mark.parametrize("command", [["--help"], ["--version"], ["plan", "--help"]])

@@ -133,6 +133,18 @@ def node(script, *arguments, timeout=600):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def test_what_rounds_to_zero_has_a_plus(tmp_path):
+    """As `tremula plan` writes it."""
+    (tmp_path / "signs.mjs").write_text(
+        f'import {{ barText, signed }} from "{WEB}/src/base/format.js";\n'
+        "console.log(JSON.stringify([[-0.4, 0.4, -0.6, 2.5, -2.5].map((one) => signed(one)),"
+        "[-0.04, 0, -0.05, 12.34].map((one) => signed(one, 1)), barText(1000, 998, 1152),"
+        "barText(0, 0, 0)]));", encoding="utf-8")
+    assert node(tmp_path / "signs.mjs") == [[
+        ["+0", "+0", "\u22121", "+3", "\u22123"], ["+0.0", "+0.0", "\u22120.1", "+12.3"],
+        "+0 to +15 %", "+0 to +0 %"]]
+
+
 @pytest.fixture
 def folder(profiles, tmp_path):
     one = tmp_path / "profile"

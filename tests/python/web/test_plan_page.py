@@ -72,7 +72,7 @@ def test_the_figures_are_those_of_the_answer(new_page, machines):
     cycles = cases[0]["cycles"]
     bar = page.page.locator('#plans tr[data-key="cycles"] small.error').first.inner_text()
     low, high = (round(100 * (cycles[end] / cycles["total"] - 1)) for end in ("low", "high"))
-    assert bar.replace("\u2212", "-") == f"{low} to +{high} % for {cycles['like']}"
+    assert bar.replace("\u2212", "-") == f"{low:+} to {high:+} % for {cycles['like']}"
     found = page.table("hints")
     advice = [hint for one in cases for hint in one.get("advice", [])]
     assert advice and [(row["change"], row["saved"], row["cycles"]) for row in found] == [

@@ -59,12 +59,16 @@ export function counted(n, word, many = `${word}s`) {
   return `${grouped(n)} ${n === 1 ? word : many}`;
 }
 
+/** With its sign, as tools/plan_text.c writes it: what rounds to 0 has a plus. @param {number} value */
+export function signed(value, digits = 0) {
+  const scale = 10 ** digits,
+    rounded = Math.floor(Math.abs(value) * scale + 0.5) / scale;
+  return `${value < 0 && rounded > 0 ? "−" : "+"}${rounded.toFixed(digits)}`;
+}
+
 /** "−9 to +22 %". @param {number} value @param {number} low @param {number} high */
 export function barText(value, low, high) {
-  const text = (/** @type {number} */ end) => {
-    const percent = value > 0 ? Math.round(100 * (end / value - 1)) : 0;
-    return `${percent < 0 ? "−" : "+"}${Math.abs(percent)}`;
-  };
+  const text = (/** @type {number} */ end) => signed(value > 0 ? 100 * (end / value - 1) : 0);
   return `${text(low)} to ${text(high)} %`;
 }
 

@@ -1,7 +1,7 @@
 // The page of `tremula plan --html`: plans side by side, a column for each.
 
 import { empty, h, pairs, panel } from "../base/dom.js";
-import { barText, bytesWords, grouped, share } from "../base/format.js";
+import { barText, bytesWords, grouped, share, signed } from "../base/format.js";
 import { column, table } from "../base/table.js";
 import { columnsOf, measures, rangeText, verdict } from "./plan_columns.js";
 import { cutPanels, hints, notes, smallest } from "./plan_advice.js";
@@ -205,7 +205,7 @@ function figure(row, one, base) {
   return [
     row.text(value, one.plan),
     row.range !== undefined && h("small.error", rangeText(row, one.plan)),
-    compares && h("small.change", change === 0 ? "=" : `${change > 0 ? "+" : "−"}${Math.abs(change).toFixed(1)} %`),
+    compares && h("small.change", change === 0 ? "=" : `${signed(change, 1)} %`),
   ];
 }
 
