@@ -30,14 +30,12 @@ enum {
 };
 
 static trm_status add(trm_program_draft *draft, const char *name, trm_memory_category category,
-                      uint32_t source, uint32_t ipu, int64_t worst, int64_t total,
-                      trm_error *error) {
-  const trm_new_variable wanted = {
-      .name = name,
-      .source = source,
-      .category = category,
-      .always_live = true,
-      .mapping = trm_mapping_spread(trm_program_target_of(draft, ipu), worst, total, ipu, 0)};
+                      uint32_t source, const trm_spread *bytes, trm_error *error) {
+  const trm_new_variable wanted = {.name = name,
+                                   .source = source,
+                                   .category = category,
+                                   .always_live = true,
+                                   .mapping = trm_spread_mapping(bytes)};
   uint32_t variable;
   return wanted.mapping.kind == TRM_MAPPING_NONE
              ? TRM_OK
@@ -48,57 +46,95 @@ static trm_status add(trm_program_draft *draft, const char *name, trm_memory_cat
 static trm_status add_everywhere(trm_program_draft *draft, const char *name,
                                  trm_memory_category category, uint32_t ipu, int64_t bytes,
                                  trm_error *error) {
-  return add(draft, name, category, TRM_NO_INDEX, ipu, bytes,
-             bytes * (int64_t)trm_program_target_of(draft, ipu)->tiles_per_ipu, error);
+  const uint32_t tiles = trm_program_target_of(draft, ipu)->tiles_per_ipu;
+  const trm_spread all = {.worst = bytes, .total = bytes * tiles, .tiles = tiles, .ipu = ipu};
+  return add(draft, name, category, TRM_NO_INDEX, &all, error);
+}
+
+/* So many bytes on each tile that runs a compute set. */
+static trm_status add_of_set(trm_program_draft *draft, const trm_program_compute_set *set,
+                             trm_memory_category category, int64_t bytes, trm_error *error) {
+  const trm_spread spread = {.worst = bytes,
+                             .total = bytes * (int64_t)set->active_tiles,
+                             .tiles = trm_program_target_of(draft, set->ipu)->tiles_per_ipu,
+                             .ipu = set->ipu,
+                             .first_tile = set->first_tile};
+  return add(draft, set->name, category, set->source, &spread, error);
 }
 
 /* Sums over the compute sets and steps of one IPU. */
 typedef struct ipu_sums {
-  int64_t descriptors_worst, descriptors_total, counters_worst, counters_total;
-  int64_t control, exchange_worst, exchange_total, host_copies, global_copies;
+  int64_t control, exchange, host_copies, global_copies;
   int64_t host_reads, host_writes; /* bytes of all tiles, once for each copy in the program */
   int64_t weights, updated;        /* bytes of weights, of those that change */
 } ipu_sums;
 
 typedef struct codelet {
   const char *name;
-  uint32_t ipu, bytes, tiles;
+  uint32_t ipu, bytes;
+  bool *is_on; /* by tile */
 } codelet;
 
 typedef VECTOR(codelet) codelets;
 
 /* A program has dozens of codelets, so a walk through the list finds one. */
-static bool note_codelet(codelets *list, const trm_vertex_group *group, uint32_t ipu,
-                         uint32_t tiles) {
-  for (size_t c = 0; c < list->count; ++c) {
+static trm_status note_codelet(trm_program_draft *draft, codelets *list,
+                               const trm_vertex_group *group, const trm_program_compute_set *set,
+                               trm_error *error) {
+  const uint32_t tiles = trm_program_target_of(draft, set->ipu)->tiles_per_ipu;
+  codelet *found = NULL;
+  for (size_t c = 0; c < list->count && found == NULL; ++c) {
     codelet *known = &list->items[c];
-    if (known->ipu == ipu && strcmp(known->name, group->codelet) == 0) {
-      if (tiles > known->tiles) known->tiles = tiles;
-      return true;
-    }
-    if (list->count > 512) return true; /* generated expressions: further ones count as known */
+    if (known->ipu == set->ipu && strcmp(known->name, group->codelet) == 0) found = known;
   }
-  return VECTOR_PUSH(list, ((codelet){group->codelet, ipu, group->code_bytes, tiles}));
+  if (found == NULL) {
+    if (list->count > 512) return TRM_OK; /* generated expressions: further ones count as known */
+    const codelet made = {.name = group->codelet,
+                          .ipu = set->ipu,
+                          .bytes = group->code_bytes,
+                          .is_on = ARENA_NEW(&draft->scratch, bool, tiles)};
+    if (made.is_on == NULL || !VECTOR_PUSH(list, made)) FAIL_NO_MEMORY("codelets");
+    found = &list->items[list->count - 1];
+  }
+  for (uint32_t k = 0; k < set->active_tiles && k < tiles; ++k) {
+    found->is_on[(set->first_tile + k) % tiles] = true;
+  }
+  return TRM_OK;
 }
 
-static trm_status add_vertices(trm_program_draft *draft, ipu_sums *sums, codelets *list,
-                               trm_error *error) {
+/* Adds the code of a codelet: a variable for each run of tiles that have it. *total: its bytes. */
+static trm_status add_codelet(trm_program_draft *draft, const codelet *one, bool is_counted,
+                              int64_t *total, trm_error *error) {
+  const uint32_t tiles = trm_program_target_of(draft, one->ipu)->tiles_per_ipu;
+  for (uint32_t t = 0; t < tiles; ++t) {
+    const uint32_t first = t;
+    while (t < tiles && one->is_on[t]) ++t;
+    const trm_spread run = {.worst = one->bytes,
+                            .total = (int64_t)one->bytes * (t - first),
+                            .tiles = tiles,
+                            .ipu = one->ipu,
+                            .first_tile = first};
+    *total += run.total;
+    if (!is_counted || t == first) continue;
+    TRY(add(draft, one->name, TRM_CATEGORY_VERTEX_CODE, TRM_NO_INDEX, &run, error));
+  }
+  return TRM_OK;
+}
+
+static trm_status add_vertices(trm_program_draft *draft, codelets *list, trm_error *error) {
   for (size_t c = 0; c < draft->sets.all.count; ++c) {
     const trm_program_compute_set *set = &draft->sets.all.items[c];
-    ipu_sums *sum = &sums[set->ipu];
-    sum->counters_worst += COUNTER_BYTES;
-    sum->counters_total += COUNTER_BYTES * (int64_t)set->active_tiles;
+    if (draft->program->options.instrument) {
+      TRY(add_of_set(draft, set, TRM_CATEGORY_INSTRUMENTATION_RESULTS, COUNTER_BYTES, error));
+    }
     if (set->shared_with != TRM_NO_INDEX) continue;
-    TRY(add(draft, set->name, TRM_CATEGORY_VERTEX_INSTANCE_STATE, set->source, set->ipu,
-            set->state.worst, set->state.total, error));
-    TRY(add(draft, set->name, TRM_CATEGORY_VERTEX_FIELD_DATA, set->source, set->ipu,
-            set->arrays.worst, set->arrays.total, error));
+    TRY(add(draft, set->name, TRM_CATEGORY_VERTEX_INSTANCE_STATE, set->source, &set->state, error));
+    TRY(add(draft, set->name, TRM_CATEGORY_VERTEX_FIELD_DATA, set->source, &set->arrays, error));
     for (uint32_t g = 0; g < set->num_groups; ++g) {
       const trm_vertex_group *group = &set->groups[g];
-      if (!note_codelet(list, group, set->ipu, set->active_tiles)) FAIL_NO_MEMORY("codelets");
+      TRY(note_codelet(draft, list, group, set, error));
       if (strncmp(group->codelet, "poplar_rt::", 11) != 0) continue;
-      sum->descriptors_worst += COPY_DESCRIPTOR;
-      sum->descriptors_total += COPY_DESCRIPTOR * (int64_t)set->active_tiles;
+      TRY(add_of_set(draft, set, TRM_CATEGORY_COPY_DESCRIPTOR, COPY_DESCRIPTOR, error));
     }
   }
   return TRM_OK;
@@ -154,8 +190,7 @@ static void code_of(const trm_program_draft *draft, size_t s, bool is_known, ipu
       if (next_is_shared(draft, s)) break; /* so is its code */
       worst = EXCHANGE_SETUP_CODE + MESSAGE_CODE * step->messages_worst;
       active = trm_most(1, step->active_tiles);
-      sum->exchange_worst += worst;
-      sum->exchange_total += worst * active;
+      sum->exchange += worst * active;
       break;
     case TRM_STEP_TYPE_GLOBAL_EXCHANGE:
     case TRM_STEP_TYPE_CROSS_REPLICA_COPY:
@@ -201,12 +236,18 @@ static trm_status gather_code(trm_program_draft *draft, ipu_sums *sums, remote_c
     const uint32_t end = step->ipu < 0 ? draft->program->num_ipus : first + 1;
     for (uint32_t ipu = first; ipu < end; ++ipu) {
       int64_t worst, total;
+      const int64_t exchanged = sums[ipu].exchange;
       code_of(draft, s, is_known, &sums[ipu], &worst, &total);
-      if (ipu != first || !draft->program->options.compile_ipu_code) continue;
-      step->code = (trm_spread){.worst = worst,
-                                .total = total,
-                                .tiles = trm_program_target_of(draft, ipu)->tiles_per_ipu,
-                                .ipu = ipu};
+      if (!draft->program->options.compile_ipu_code) continue;
+      trm_spread code = {.worst = worst,
+                         .total = total,
+                         .tiles = trm_program_target_of(draft, ipu)->tiles_per_ipu,
+                         .ipu = ipu,
+                         .first_tile = step->first_tile};
+      if (ipu == first) step->code = code;
+      code.total = sums[ipu].exchange - exchanged;
+      code.worst = trm_ceil_divide(code.total, trm_most(1, step->active_tiles));
+      TRY(add(draft, step->name, TRM_CATEGORY_INTERNAL_EXCHANGE_CODE, step->source, &code, error));
     }
   }
   return TRM_OK;
@@ -260,47 +301,27 @@ static trm_status add_code(trm_program_draft *draft, const ipu_sums *sum, const 
    */
   TRY(add_everywhere(draft, "stacks", TRM_CATEGORY_STACK, ipu, stacks(draft, list, ipu), error));
   TRY(add_everywhere(draft, "control code", TRM_CATEGORY_CONTROL_CODE, ipu, sum->control, error));
-  TRY(add(draft, "exchange code", TRM_CATEGORY_INTERNAL_EXCHANGE_CODE, TRM_NO_INDEX, ipu,
-          sum->exchange_worst, sum->exchange_total, error));
   TRY(add_everywhere(draft, "host exchange code", TRM_CATEGORY_HOST_EXCHANGE_CODE, ipu,
                      host_code(draft, sum), error));
   TRY(add_everywhere(draft, "global exchange code", TRM_CATEGORY_GLOBAL_EXCHANGE_CODE, ipu,
                      GLOBAL_COPY_CODE * sum->global_copies, error));
-  for (size_t c = 0; c < list->count; ++c) {
-    const codelet *one = &list->items[c];
-    if (one->ipu != ipu) continue;
-    TRY(add(draft, one->name, TRM_CATEGORY_VERTEX_CODE, TRM_NO_INDEX, ipu, one->bytes,
-            (int64_t)one->bytes * one->tiles, error));
-  }
   return TRM_OK;
 }
 
-/* The bytes that add_code adds, over all tiles. */
-static int64_t code_bytes(const trm_program_draft *draft, const ipu_sums *sum, const codelets *list,
-                          uint32_t ipu) {
-  int64_t bytes = sum->exchange_total +
-                  (int64_t)draft->target->tiles_per_ipu * (sum->control + host_code(draft, sum) +
-                                                           GLOBAL_COPY_CODE * sum->global_copies);
-  for (size_t c = 0; c < list->count; ++c) {
-    const codelet *one = &list->items[c];
-    if (one->ipu == ipu) bytes += (int64_t)one->bytes * one->tiles;
-  }
-  return bytes;
+/* The bytes of all code but the vertices', over all tiles. */
+static int64_t code_bytes(const trm_program_draft *draft, const ipu_sums *sum) {
+  return sum->exchange +
+         (int64_t)draft->target->tiles_per_ipu *
+             (sum->control + host_code(draft, sum) + GLOBAL_COPY_CODE * sum->global_copies);
 }
 
 static trm_status add_ipu(trm_program_draft *draft, const ipu_sums *sum, const codelets *list,
                           uint32_t ipu, trm_error *error) {
   TRY(add_everywhere(draft, "sync ids", TRM_CATEGORY_CONTROL_ID, ipu, CONTROL_ID_BYTES, error));
-  TRY(add(draft, "copy descriptors", TRM_CATEGORY_COPY_DESCRIPTOR, TRM_NO_INDEX, ipu,
-          sum->descriptors_worst, sum->descriptors_total, error));
   TRY(add_everywhere(draft, "host packet headers", TRM_CATEGORY_HOST_EXCHANGE_PACKET_HEADER, ipu,
                      host_headers(draft, sum), error));
   TRY(add_everywhere(draft, "global packet headers", TRM_CATEGORY_GLOBAL_EXCHANGE_PACKET_HEADER,
                      ipu, GLOBAL_PACKET_HEADER * sum->global_copies, error));
-  if (draft->program->options.instrument) {
-    TRY(add(draft, "cycle counters", TRM_CATEGORY_INSTRUMENTATION_RESULTS, TRM_NO_INDEX, ipu,
-            sum->counters_worst, sum->counters_total, error));
-  }
   return draft->program->options.compile_ipu_code ? add_code(draft, sum, list, ipu, error) : TRM_OK;
 }
 
@@ -310,12 +331,17 @@ trm_status trm_program_add_always_live(trm_program_draft *draft, trm_error *erro
   CHECK_MEMORY(sums, "a program");
   codelets list = {0};
   remote_copies copies = {0};
-  trm_status status = add_vertices(draft, sums, &list, error);
+  trm_status status = add_vertices(draft, &list, error);
   if (status == TRM_OK) status = gather_code(draft, sums, &copies, error);
   VECTOR_FREE(&copies);
   gather_weights(draft, sums);
+  const bool is_counted = draft->program->options.compile_ipu_code;
+  for (size_t c = 0; c < list.count && status == TRM_OK; ++c) {
+    status =
+        add_codelet(draft, &list.items[c], is_counted, &draft->program->totals.code_bytes, error);
+  }
   for (uint32_t ipu = 0; ipu < num_ipus && status == TRM_OK; ++ipu) {
-    draft->program->totals.code_bytes += code_bytes(draft, &sums[ipu], &list, ipu);
+    draft->program->totals.code_bytes += code_bytes(draft, &sums[ipu]);
     status = add_ipu(draft, &sums[ipu], &list, ipu, error);
   }
   VECTOR_FREE(&list);

@@ -132,6 +132,7 @@ trm_status trm_program_add_compute_set(trm_program_draft *draft, const trm_phase
                                  .cycles = phase->cycles,
                                  .cycles_mean = phase->cycles_mean,
                                  .active_tiles = phase->active_tiles,
+                                 .first_tile = phase->first_tile,
                                  .shared_with = TRM_NO_INDEX};
   int64_t state = 0, arrays = 0;
   for (uint32_t g = 0; g < phase->num_groups; ++g) {
@@ -153,7 +154,8 @@ trm_status trm_program_add_compute_set(trm_program_draft *draft, const trm_phase
     set.state = (trm_spread){.worst = trm_ceil_divide(state, tiles),
                              .total = state,
                              .tiles = trm_program_target_of(draft, ipu)->tiles_per_ipu,
-                             .ipu = ipu};
+                             .ipu = ipu,
+                             .first_tile = phase->first_tile};
     set.arrays = set.state;
     set.arrays.worst = trm_ceil_divide(arrays, tiles);
     set.arrays.total = arrays;

@@ -79,9 +79,9 @@ typedef struct trm_program_compute_set {
   uint32_t num_groups;
   trm_vertex_group groups[TRM_MAX_VERTEX_GROUPS];
   int64_t vertices, edges, flops;
-  int64_t cycles;     /* the worst tile */
-  double cycles_mean; /* over all tiles */
-  uint32_t active_tiles;
+  int64_t cycles;                    /* the worst tile */
+  double cycles_mean;                /* over all tiles */
+  uint32_t active_tiles, first_tile; /* consecutive tiles */
   uint32_t shared_with; /* the earlier compute set whose vertices and code this one uses
                            (outlining), or TRM_NO_INDEX */
   trm_spread state;     /* bytes of vertex state by tile; none when shared */
@@ -114,7 +114,7 @@ typedef struct trm_program_step {
   int64_t overlapped_cycles; /* of a loop: those of its iterations without overlap, less `cycles` */
   int64_t sync_cycles;       /* the part of its own cycles that waits for sync; leaves only */
   double cycles_mean;        /* mean over the tiles of the IPU, without sync; leaves only */
-  uint32_t active_tiles;
+  uint32_t active_tiles, first_tile; /* consecutive tiles */
   int64_t bytes_in_worst, bytes_in_total, bytes_out_worst, bytes_out_total;
   int64_t messages_worst;
   bool is_between_domains; /* a collective's share over GW-Links */

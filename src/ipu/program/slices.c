@@ -82,7 +82,10 @@ static trm_status apply(trm_program_draft *draft, const trm_program_scope *scope
   const char *note;
   trm_cost_steps steps;
   trm_status status = trm_program_cost(&request, &cost, &note, error);
-  if (status == TRM_OK) status = trm_program_add_cost(draft, &cost, source, ipu, &steps, error);
+  if (status == TRM_OK) {
+    trm_tile_cost_place(&cost, &request);
+    status = trm_program_add_cost(draft, &cost, source, ipu, &steps, error);
+  }
   trm_tile_cost_free(&cost);
   TRY(status);
   TRY(trm_program_touch(draft, array, error));

@@ -122,7 +122,7 @@ static trm_status add_temporary(trm_program_draft *draft, const trm_phase *phase
       .source = source,
       .category = category,
       .mapping = trm_mapping_spread(trm_program_target_of(draft, ipu), phase->temporary_worst,
-                                    phase->temporary_total, ipu, 0)};
+                                    phase->temporary_total, ipu, phase->first_tile)};
   if (wanted.mapping.kind == TRM_MAPPING_NONE) return TRM_OK;
   uint32_t variable;
   TRY(trm_program_add_variable(draft, &wanted, &variable, error));
@@ -145,6 +145,7 @@ static trm_status add_phase(trm_program_draft *draft, const trm_phase *phase, ui
                            .sync_cycles = phase->sync_cycles,
                            .cycles_mean = phase->cycles_mean,
                            .active_tiles = phase->active_tiles,
+                           .first_tile = phase->first_tile,
                            .bytes_in_worst = phase->bytes_in_worst,
                            .bytes_in_total = phase->bytes_in_total,
                            .bytes_out_worst = phase->bytes_out_worst,
@@ -205,6 +206,7 @@ static trm_status hold_temporaries(trm_program_draft *draft, const trm_tile_cost
   }
   if (cost->temporary_worst <= 0 && cost->temporary_total <= 0) return TRM_OK;
   const trm_phase whole = {.kind = TRM_PHASE_COMPUTE,
+                           .first_tile = cost->phases.items[0].first_tile,
                            .temporary_worst = cost->temporary_worst,
                            .temporary_total = cost->temporary_total};
   return add_temporary(draft, &whole, source, ipu, step_of[0], step_of[cost->phases.count - 1] + 1,

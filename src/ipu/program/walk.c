@@ -311,6 +311,7 @@ static trm_status walk_family(trm_program_draft *draft, trm_program_scope *scope
   TRY_OR_GOTO(trm_shards_gather(draft, scope, i, &request, in.values, &cost, error), done);
   TRY_OR_GOTO(keep_remarks(draft, instruction, &cost, note, source, &in), done);
   use_tiles(draft, &cost, ipu);
+  trm_tile_cost_place(&cost, &request);
   TRY_OR_GOTO(add_steps(draft, instruction, &cost, &in, source, ipu, &steps, error), done);
   TRY_OR_GOTO(trm_io_tiles_place(draft, &request, feed, source, first_step, error), done);
   TRY_OR_GOTO(touch_operands(draft, &in, &steps, error), done);

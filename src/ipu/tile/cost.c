@@ -25,3 +25,27 @@ trm_status trm_tile_cost_begin(trm_tile_cost *cost, const trm_tile_request *requ
   }
   return TRM_OK;
 }
+
+static uint32_t first_tile_of(const trm_tile_cost *cost, const trm_tile_request *request,
+                              uint32_t active_tiles) {
+  for (uint32_t l = 0; l < cost->num_results; ++l) {
+    const trm_mapping *m = &cost->results[l].mapping;
+    if (m->regions == active_tiles) return m->first_tile;
+  }
+  for (uint32_t k = 0; k < request->num_operands; ++k) {
+    const trm_mapping *m = &request->operands[k].mapping;
+    if (m->regions == active_tiles) return m->first_tile;
+  }
+  return cost->num_results == 0 ? 0 : cost->results[0].mapping.first_tile;
+}
+
+void trm_tile_cost_place(trm_tile_cost *cost, const trm_tile_request *request) {
+  const trm_phase *next = NULL;
+  for (size_t p = cost->phases.count; p-- > 0;) {
+    trm_phase *phase = &cost->phases.items[p];
+    const bool follows = phase->kind == TRM_PHASE_EXCHANGE && next != NULL;
+    phase->first_tile =
+        follows ? next->first_tile : first_tile_of(cost, request, phase->active_tiles);
+    next = phase;
+  }
+}

@@ -66,7 +66,7 @@ typedef struct trm_phase {
   int64_t sync_cycles; /* of one run, in addition to `cycles`; 0: the program adds the target's
                           delay to an EXCHANGE, and none to other phases */
   double cycles_mean;  /* one run, mean over all tiles of the IPU (idle ones count 0) */
-  uint32_t active_tiles;
+  uint32_t active_tiles, first_tile;      /* consecutive tiles: trm_tile_cost_place */
   int64_t bytes_in_worst, bytes_in_total; /* one run; EXCHANGE and transfers */
   int64_t bytes_out_worst, bytes_out_total;
   int64_t messages_worst; /* messages that the worst tile sends and receives; exchange code grows
@@ -173,6 +173,10 @@ typedef struct trm_tile_cost {
 void trm_tile_cost_free(trm_tile_cost *cost);
 /* Appends a copy of the phase, with `repeats` 1. */
 trm_status trm_tile_cost_add(trm_tile_cost *cost, const trm_phase *phase, trm_error *error);
+/* Sets the first tile of each phase. Vertices are where an array is that lies on as many tiles: a
+ * result, an operand; else they begin where the first result does. An exchange is where its data
+ * are read. */
+void trm_tile_cost_place(trm_tile_cost *cost, const trm_tile_request *request);
 /* Allocates the results: each in a variable of its own, with a linear mapping. */
 trm_status trm_tile_cost_begin(trm_tile_cost *cost, const trm_tile_request *request,
                                trm_error *error);

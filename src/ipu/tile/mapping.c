@@ -157,6 +157,7 @@ trm_mapping trm_spread_mapping(const trm_spread *spread) {
   trm_mapping m = {.kind = TRM_MAPPING_NONE,
                    .ipu = spread->ipu,
                    .tiles = spread->tiles,
+                   .first_tile = spread->first_tile,
                    .element_bytes = 1,
                    .grain = 1};
   if (spread->worst <= 0 && spread->total <= 0) return m;
@@ -169,10 +170,9 @@ trm_mapping trm_spread_mapping(const trm_spread *spread) {
 
 trm_mapping trm_mapping_spread(const trm_target *target, int64_t worst_bytes, int64_t total_bytes,
                                uint32_t ipu, uint32_t first_tile) {
-  trm_mapping m =
-      trm_spread_mapping(&(trm_spread){worst_bytes, total_bytes, target->tiles_per_ipu, ipu});
-  if (m.kind == TRM_MAPPING_SPREAD) m.first_tile = first_tile % m.tiles;
-  return m;
+  const uint32_t tiles = target->tiles_per_ipu;
+  return trm_spread_mapping(
+      &(trm_spread){worst_bytes, total_bytes, tiles, ipu, first_tile % tiles});
 }
 
 trm_mapping trm_mapping_like(const trm_mapping *other, trm_dtype dtype) {

@@ -81,10 +81,10 @@ void trm_mapping_finish_grid(const trm_target *target, trm_mapping *mapping, trm
 /* A SPREAD, for temporaries. worst * regions may exceed the total; a smaller total is raised. */
 trm_mapping trm_mapping_spread(const trm_target *target, int64_t worst_bytes, int64_t total_bytes,
                                uint32_t ipu, uint32_t first_tile);
-/* What makes a SPREAD from tile 0 on; zeros make NONE. A mapping is ten times as large. */
+/* What makes a SPREAD; zeros make NONE. A mapping is ten times as large. */
 typedef struct trm_spread {
   int64_t worst, total; /* bytes */
-  uint32_t tiles, ipu;
+  uint32_t tiles, ipu, first_tile;
 } trm_spread;
 trm_mapping trm_spread_mapping(const trm_spread *spread);
 /* The mapping of a result of another type that lies, element by element, where an operand lies. */

@@ -490,6 +490,38 @@ static void test_classes_of_tiles(void **state) {
   }
 }
 
+/* Vertices and their code are on the tiles of what they compute, exchange code on those that read.
+ * The product lies where the second array does. */
+static void test_vertices_lie_with_their_results(void **state) {
+  (void)state;
+  enum { PIECES = 100 };
+  trm_program_options options = trm_program_default_options();
+  options.compile_ipu_code = true;
+  trm_program *p =
+      make_program("HloModule m\nENTRY e { a = s32[3200] parameter(0)  b = s32[3200] parameter(1)\n"
+                   "  c = s32[3200] parameter(2)  x = s32[3200] negate(a)\n"
+                   "  r = s32[3200] reverse(c), dimensions={0}\n"
+                   "  y = s32[3200] multiply(b, r)  z = s32[3200] negate(c)\n"
+                   "  ROOT t = (s32[3200], s32[3200], s32[3200]) tuple(x, y, z) }",
+                   "mk2", &options);
+  check_sums(p);
+  static const trm_memory_category categories[] = {TRM_CATEGORY_VERTEX_INSTANCE_STATE,
+                                                   TRM_CATEGORY_VERTEX_CODE,
+                                                   TRM_CATEGORY_INTERNAL_EXCHANGE_CODE};
+  static const bool has[][3] = {{true, true, true}, {true, true, true}, {false, true, false}};
+  for (size_t k = 0; k < 3; ++k) {
+    const int64_t *bytes = p->memory.by_category[categories[k]];
+    for (uint32_t array = 0; array < 3; ++array) {
+      for (uint32_t t = 1; t < PIECES; ++t) {
+        assert_int_equal(bytes[array * PIECES + t], bytes[array * PIECES]);
+      }
+      assert_int_equal(bytes[array * PIECES] > 0, has[k][array]);
+    }
+    assert_int_equal(bytes[3 * PIECES], 0);
+  }
+  trm_program_free(p);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_operand_dies_when_rearranged),
@@ -506,6 +538,7 @@ int main(void) {
       cmocka_unit_test(test_random_numbers_wait),
       cmocka_unit_test(test_plan_of_a_long_chain_is_small),
       cmocka_unit_test(test_classes_of_tiles),
+      cmocka_unit_test(test_vertices_lie_with_their_results),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
