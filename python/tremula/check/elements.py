@@ -279,10 +279,8 @@ def _changes(name):
     """{key: value, or None where it is taken away} of the items of a name that its function stores
     or takes; the key None stands for one that is not written."""
     scope, found = name.scope.find(name.id), {}
-    for one in ast.walk(scope.node):
-        item = getattr(one, "parent", None)
-        if not isinstance(one, ast.Name) or one.id != name.id:
-            continue
+    for one in scope.uses(name.id):
+        item = one.parent
         if isinstance(item, ast.Subscript) and item.value is one and isinstance(
                 item.ctx, ast.Store) and isinstance(item.parent, ast.Assign):
             found[names.constant(item.slice)] = item.parent.value
@@ -334,15 +332,15 @@ def bound_before(file, name, path):
         return None
     found = [(one, path) for one in scope.bound[name.id] if isinstance(one, ast.AST)]
     if path:
-        found += [(one.value, path[1:]) for one in ast.walk(scope.node) if _stores(one, name, path)]
+        found += [(one.parent.parent.value, path[1:]) for one in scope.uses(name.id)
+                  if _is_stored(one.parent, path)]
     if name.scope is scope:
         found = [one for one in found if (one[0].end_lineno, one[0].end_col_offset)
                  <= (name.lineno, name.col_offset)]
     return max(found, key=lambda one: (one[0].end_lineno, one[0].end_col_offset), default=None)
 
 
-def _stores(node, name, path):
-    """Whether a node is `name[key] = value`, with the path's first key."""
-    target = node.targets[0] if isinstance(node, ast.Assign) else None
-    return isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name) \
-        and target.value.id == name.id and names.constant(target.slice) == path[0]
+def _is_stored(item, path):
+    """Whether a node is the name[key] of `name[key] = value`, with the path's first key."""
+    return isinstance(item, ast.Subscript) and isinstance(item.parent, ast.Assign) \
+        and item.parent.targets[0] is item and names.constant(item.slice) == path[0]

@@ -47,9 +47,14 @@ class Scope:
     def __init__(self, node, parent):
         self.node, self.parent = node, parent
         self.bound, self.outer, self.parameters = {}, set(), set()
+        self.mentions = {} if parent is None else parent.mentions  # of the file: {name: [nodes]}
 
     def bind(self, name, value):
         self.bound.setdefault(name, []).append(value)
+
+    def uses(self, name):
+        """The nodes of a name that this scope binds."""
+        return [one for one in self.mentions.get(name, ()) if one.scope.find(name) is self]
 
     def find(self, name):
         """The scope that binds a name as Python looks it up; None for builtins."""
@@ -106,6 +111,8 @@ class File:
             waiting.extend(reversed(children))
 
     def _collect(self, node, scope):
+        if isinstance(node, ast.Name):
+            scope.mentions.setdefault(node.id, []).append(node)
         if isinstance(node, ast.Call):
             self.calls.append(node)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -335,9 +342,8 @@ def unpacked(node):
 def _with_items(found, scope, name):
     """A dictionary with what name["key"] = value gives it; None if other code may change it."""
     found = dict(found)
-    for one in ast.walk(scope.node):
-        if not isinstance(one, ast.Name) or one.id != name or one.scope.find(name) is not scope \
-                or not isinstance(one.ctx, ast.Load) or isinstance(one.parent, ast.keyword) \
+    for one in scope.uses(name):
+        if not isinstance(one.ctx, ast.Load) or isinstance(one.parent, ast.keyword) \
                 and one.parent.arg is None:
             continue
         item = one.parent

@@ -66,7 +66,7 @@ class Project:
 
     def __init__(self, paths):
         self.files, self.unreadable = [], []
-        self._by_path = {}
+        self._by_path, self._modules = {}, {}
         waiting = [pathlib.Path(path) for path in paths]
         self.roots = {one for path in waiting for one in _roots(path)}
         while waiting and len(self._by_path) < _MOST_FILES:
@@ -101,7 +101,12 @@ class Project:
 
     def _module(self, file, name):
         """The file of a module of the program, if `name` is one or something in one."""
-        folder = pathlib.Path(file.path).parent
+        key = pathlib.Path(file.path).parent, name
+        if key not in self._modules:
+            self._modules[key] = self._find_module(*key)
+        return self._modules[key]
+
+    def _find_module(self, folder, name):
         roots = [folder, *self.roots]
         if name.startswith("."):
             level = len(name) - len(name.lstrip("."))

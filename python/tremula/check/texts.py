@@ -104,8 +104,9 @@ def _alternatives(file, node):
 
 def _of_loop(file, name, scope):
     """What the loop that binds a name goes through: of a list, or of a dictionary's items()."""
-    for one in ast.walk(scope.node):
-        if not isinstance(one, (ast.For, ast.comprehension)):
+    for use in scope.uses(name.id):
+        one = use.parent.parent if isinstance(use.parent, ast.Tuple) else use.parent
+        if not isinstance(one, (ast.For, ast.comprehension)) or use in ast.walk(one.iter):
             continue
         target, items = one.target, one.iter
         if isinstance(target, ast.Tuple) and isinstance(items, ast.Call) and isinstance(

@@ -3,11 +3,13 @@
 tests/data/check has the programs. A comment `#! RULE ...` at the end of a line says what is found
 there; nothing else may be."""
 import ast
+import itertools
 import json
 import pathlib
 import re
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -402,6 +404,45 @@ def test_fix_is_a_diff_that_mends(tmp_path):
         "@tf.function(jit_compile=True)\ndef f(x):\n    return tf.cast(x, tf.int32)")
     assert found(check.check([tmp_path / "a.py"])) == [
         (str(tmp_path / "a.py"), 5, "drop-remainder")]
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_fix_leaves_nothing_to_fix(path, tmp_path):
+    """Of every program: what --fix makes of it parses, what it mends is found no more, and what
+    else was found is found as before. JSON and SARIF can be read."""
+    before = check.check([path])
+    assert invalid(json.loads(output.sarif(before, RULES, "0")), "log") == []
+    assert len(json.loads(output.as_json(before))["findings"]) == len(before.findings)
+    edits = {one.edit for one in before.findings if one.edit is not None}
+    data = path.read_bytes().decode("utf-8", errors="surrogateescape")
+    fixed = tmp_path / path.name
+    fixed.write_bytes("".join(output.changed(data.splitlines(keepends=True), edits)).encode(
+        "utf-8", errors="surrogateescape"))
+    if edits:
+        ast.parse(fixed.read_bytes())
+    after = check.check([fixed])
+    assert [one for one in after.findings if one.edit is not None] == []
+    rest = [(one.rule.id, one.message) for one in before.findings if one.edit is None]
+    assert sorted((one.rule.id, one.message) for one in after.findings) == sorted(rest)
+
+
+def test_five_thousand_lines_take_seconds(tmp_path):
+    """A program of 5 000 lines, in files that import each other, and in one."""
+    texts = [path.read_text() for path in PROGRAMS if path.stat().st_size < 20_000]
+    parts, lines = [], 0
+    for number, text in enumerate(itertools.cycle(texts)):
+        if lines > 5000:
+            break
+        (tmp_path / f"part_{number}.py").write_text(text)
+        parts.append(f"import part_{number}\n")
+        lines += text.count("\n")
+    (tmp_path / "main.py").write_text("".join(parts))
+    (tmp_path / "one.py").write_text("".join(
+        (tmp_path / f"part_{number}.py").read_text() + "\n" for number in range(len(parts))))
+    for script in ("main.py", "one.py"):
+        start = time.process_time()
+        report = check.check([tmp_path / script])
+        assert report.lines > 5000 and time.process_time() - start < 5  # 1.4 s on a busy machine
 
 
 # ---- Files that are strange ----

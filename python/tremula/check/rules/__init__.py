@@ -101,28 +101,28 @@ def add_argument(file, call, text):
     return Edit(file.path, line, end, line, end, ", " + text)
 
 
-def remove_argument(file, call, name):
-    """An edit that takes a named argument out of a call; None where brackets or comments stand
-    around it."""
+def remove_argument(file, call, name, also=()):
+    """An edit that takes a named argument out of a call, with those of `also` beside it; None where
+    brackets or comments stand around it."""
     given = sorted([*call.args, *call.keywords], key=lambda one: (one.lineno, one.col_offset))
-    number = next((at for at, one in enumerate(given) if getattr(one, "arg", None) == name), None)
-    if number is None:
+    first = next((at for at, one in enumerate(given) if getattr(one, "arg", None) == name), None)
+    if first is None:
         return None
-    places = [(one.lineno, column(file, one.lineno, one.col_offset), one.end_lineno,
-               column(file, one.end_lineno, one.end_col_offset)) for one in given]
-    end = (call.end_lineno, column(file, call.end_lineno, call.end_col_offset) - 1)
-    start, stop, between = places[number][:2], places[number][2:], []
-    if number:
-        between.append((places[number - 1][2:], start, ","))
-        start = places[number - 1][2:]
-    if number + 1 < len(given):
-        between.append((stop, places[number + 1][:2], ","))
-        stop = stop if number else places[number + 1][:2]
-    else:
-        between.append((stop, end, ""))
-    if any(_text(file, first, last).strip() != wanted for first, last, wanted in between):
+    last = first
+    while first and getattr(given[first - 1], "arg", None) in also:
+        first -= 1
+    while last + 1 < len(given) and getattr(given[last + 1], "arg", None) in also:
+        last += 1
+    starts = [(one.lineno, column(file, one.lineno, one.col_offset)) for one in given]
+    ends = [(one.end_lineno, column(file, one.end_lineno, one.end_col_offset)) for one in given]
+    starts.append((call.end_lineno, column(file, call.end_lineno, call.end_col_offset) - 1))
+    if any(_text(file, ends[at], starts[at + 1]).strip() != ("," if at + 1 < len(given) else "")
+           for at in range(max(first - 1, 0), last + 1)):
         return None
-    return Edit(file.path, *start, *stop, "")
+    if first:
+        return Edit(file.path, *ends[first - 1], *ends[last], "")
+    return Edit(file.path, *starts[0], *(ends[last] if last + 1 == len(given)
+                                         else starts[last + 1]), "")
 
 
 def _text(file, first, last):

@@ -132,7 +132,8 @@ def _arguments(file, call, called):
             call.func, ast.Attribute) and call.func.attr == where else None
         if given is not None:
             yield (file, given, f"{older}= is no argument of {where.split('.')[-1]} today{instead}",
-                   None if instead else remove_argument(file, call, older))
+                   None if instead else remove_argument(file, call, older, [
+                       name for other, name, newer in _DROPPED if other == where and not newer]))
 
 
 def _imported(file, node):
