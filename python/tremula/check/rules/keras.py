@@ -215,23 +215,36 @@ def _gaps(project):
 
 
 def _accumulation(project, calls):
-    given = [(file, names.argument(call, _ACCUMULATION, 0), call) for method in (
-        "set_pipelining_options", "set_gradient_accumulation_options")
-             for file, call in calls.get(method, ())]
-    pipelined = [one for one in given if one[2].func.attr == "set_pipelining_options"]
     is_pipeline = "set_pipeline_stage_assignment" in calls or any(
         called == "ipu.keras.PipelineStage" for _, _, called in project.calls())
-    if is_pipeline and "fit" in calls and pipelined and all(
-            value is None and not names.is_open_ended(call) for _, value, call in pipelined):
-        file, _, call = pipelined[0]
-        yield file, call.func, f"a pipeline that trains needs {_ACCUMULATION}="
-    counts = {names.constant(file.value(value))
-              for file, value, _ in (pipelined if is_pipeline else given) if value is not None}
-    for file, call in calls.get("compile", ()):
-        steps = names.argument(call, "steps_per_execution")
-        number = names.constant(file.value(steps)) if steps is not None else None
-        if len(counts) == 1 and type(number) is int:
-            [count] = counts
-            if type(count) is int and count > 0 and number % count:
-                yield file, steps, (f"{number} steps of an execution are no multiple of the "
-                                    f"{count} batches that are accumulated")
+    setting = calls.get("set_pipelining_options" if is_pipeline
+                        else "set_gradient_accumulation_options", [])
+    for file, call in setting:
+        value = names.argument(call, _ACCUMULATION, 0)
+        if value is None:
+            alike = [one for _, one in setting if _place(one) == _place(call)]
+            if is_pipeline and not any(names.is_open_ended(one) or names.argument(
+                    one, _ACCUMULATION, 0) is not None for one in alike) and any(
+                        _place(one) == _place(call) and one.lineno > call.lineno
+                        for _, one in calls.get("fit", ())):
+                yield file, call.func, f"a pipeline that trains needs {_ACCUMULATION}="
+            continue
+        count = names.constant(file.value(value))
+        for other, one in _of_model(call, calls.get("compile", ()), setting):
+            steps = names.argument(one, "steps_per_execution")
+            number = names.constant(other.value(steps)) if steps is not None else None
+            if type(count) is int and count > 0 and type(number) is int and number % count:
+                yield other, steps, (f"{number} steps of an execution are no multiple of the "
+                                     f"{count} batches that are accumulated")
+
+
+def _of_model(call, others, setting):
+    """Those of other calls that are of the same model as one that sets options: of the same name in
+    the same function, or anywhere in a program that sets them only once."""
+    same = [one for one in others if _place(one[1]) == _place(call)]
+    return same or (list(others) if len(setting) == 1 and len(others) == 1 else [])
+
+
+def _place(call):
+    """The name of a method's model, and the function that the call stands in."""
+    return names_of(call.func.value), names.function_around(call)

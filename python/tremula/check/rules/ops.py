@@ -24,6 +24,10 @@ _RESIZING = {"tf.image.resize": ("method", 2), "tf.image.resize_images": ("metho
 _METHODS = {"bicubic": "ResizeBicubic", 2: "ResizeBicubic", "area": "ResizeArea", 3: "ResizeArea",
             **dict.fromkeys(("lanczos3", "lanczos5", "gaussian", "mitchellcubic"),
                             "ScaleAndTranslate")}
+_BLOCKS = {"tf.contrib.rnn.LSTMBlockCell": "LSTMBlockCell",
+           "tf.contrib.rnn.LSTMBlockFusedCell": "BlockLSTM",
+           "tf.contrib.rnn.GRUBlockCell": "GRUBlockCell",
+           "tf.contrib.rnn.GRUBlockCellV2": "GRUBlockCell"}
 _UNLESS = {"tf.nn.sampled_softmax_loss": "remove_accidental_hits"}
 _TURNING = tuple(f"tf.keras.layers.{where}{name}" for where in ("", "experimental.preprocessing.")
                  for name in ("RandomRotation", "RandomZoom", "RandomTranslation"))
@@ -116,7 +120,7 @@ def _absent(file, call, called):
         return _METHODS.get(method)
     if called in _UNLESS and names.constant(names.argument(call, _UNLESS[called]), True) is False:
         return None
-    return ABSENT.get(called)
+    return ABSENT.get(called) or _BLOCKS.get(called)
 
 
 def _table(file, call):

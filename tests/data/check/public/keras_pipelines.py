@@ -62,3 +62,18 @@ with strategy.scope():
     model.fit(images.flow_from_directory("x"))  #! keras-data
     model.fit(tf.data.Dataset.from_generator(batches, (tf.float32, tf.float32)))  #! unknown-shape
     model.fit(tf.data.Dataset.from_generator(batches, (tf.float32, tf.float32), ([4], [1])))
+
+
+def train(data):
+    with strategy.scope():
+        other = staged(1)
+        other.set_pipelining_options(accumulate_outfeed=True)  #! keras-pipeline
+        other.compile("sgd", "mse", steps_per_execution=3)
+        other.fit(data)
+
+
+def rate(data):
+    with strategy.scope():
+        other = staged(1)
+        other.set_pipelining_options(accumulate_outfeed=True)
+        return other.evaluate(data)
