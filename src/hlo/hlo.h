@@ -129,6 +129,7 @@ typedef struct trm_shape {
   /* Bit d: dims[d] is a bound, and the size is known at run time only. Comparisons of shapes ignore
    * this; passes/dynamic.c makes all sizes static. */
   uint32_t dynamic;
+  bool is_flat; /* a tuple whose elements are all known to be arrays: its leaves */
 } trm_shape;
 
 bool trm_shape_is_array(const trm_shape *shape);
@@ -154,6 +155,8 @@ bool trm_shape_is_row_major(const trm_shape *shape);
 /* An array shape with dims copied into the arena; false when memory runs out. */
 bool trm_shape_make(trm_arena *arena, trm_dtype dtype, int32_t rank, const int64_t *dims,
                     trm_shape *out_shape);
+/* A tuple of these elements, which must stay as they are. */
+trm_shape trm_shape_of_tuple(int32_t count, const trm_shape *elements);
 bool trm_shape_make_tuple(trm_arena *arena, int32_t count, const trm_shape *elements,
                           trm_shape *out_shape);
 /* A deep copy. */

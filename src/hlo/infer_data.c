@@ -242,8 +242,7 @@ static trm_status infer_tuple(trm_inference *c) {
   trm_shape *elements = ARENA_NEW(&c->module->arena, trm_shape, count);
   CHECK_MEMORY(elements, "a shape");
   for (uint32_t i = 0; i < count; ++i) elements[i] = *trm_infer_operand(c, i);
-  const trm_shape shape = {
-      .dtype = TRM_TUPLE, .num_elements = (int32_t)count, .elements = elements};
+  const trm_shape shape = trm_shape_of_tuple((int32_t)count, elements);
   TRY(trm_shape_check(&shape, error));
   return trm_infer_give_same(c, &shape);
 }

@@ -255,8 +255,7 @@ static trm_status drop_results(trm_module *module, const bool *dropped, trm_erro
   }
   root->operands = operands;
   root->num_operands = kept;
-  root->shape.elements = shapes;
-  root->shape.num_elements = (int32_t)kept;
+  root->shape = trm_shape_of_tuple((int32_t)kept, shapes);
   return TRM_OK;
 }
 

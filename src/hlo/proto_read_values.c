@@ -47,7 +47,7 @@ static trm_status read_array_shape(trm_arena *arena, const shape_proto *proto, t
 trm_status trm_proto_read_shape(trm_arena *arena, const shape_proto *proto, trm_shape *out_shape,
                                 trm_error *error) {
   const shape_proto *protos[MAX_DEPTH + 1];
-  trm_shape *elements[MAX_DEPTH + 1];
+  trm_shape *tuples[MAX_DEPTH + 1], *elements[MAX_DEPTH + 1];
   size_t next[MAX_DEPTH + 1];
   int depth = 0;
   trm_shape root = {0};
@@ -63,13 +63,15 @@ trm_status trm_proto_read_shape(trm_arena *arena, const shape_proto *proto, trm_
       if (count > INT32_MAX) FAIL(INVALID_ARGUMENT, "a tuple has too many elements");
       trm_shape *items = ARENA_NEW(arena, trm_shape, count);
       CHECK_MEMORY(items, "a shape");
-      *target = (trm_shape){.dtype = TRM_TUPLE, .num_elements = (int32_t)count, .elements = items};
-      protos[depth] = source, elements[depth] = items, next[depth] = 0;
+      protos[depth] = source, tuples[depth] = target, elements[depth] = items, next[depth] = 0;
       ++depth;
     } else {
       TRY(read_array_shape(arena, source, target, error));
     }
-    while (depth > 0 && next[depth - 1] == protos[depth - 1]->n_tuple_shapes) --depth;
+    while (depth > 0 && next[depth - 1] == protos[depth - 1]->n_tuple_shapes) {
+      --depth;
+      *tuples[depth] = trm_shape_of_tuple((int32_t)next[depth], elements[depth]);
+    }
     if (depth == 0) break;
     source = protos[depth - 1]->tuple_shapes[next[depth - 1]];
     target = &elements[depth - 1][next[depth - 1]++];

@@ -62,17 +62,9 @@ static const trm_shape *walk_leaf(walk *w) {
   return NULL;
 }
 
-/* How many elements of a tuple, from the first and `most` at most, are arrays. The state of a loop
- * may have a thousand, and is mostly a tuple of nothing else. */
-static int32_t count_arrays(const trm_shape *tuple, int32_t most) {
-  int32_t count = 0;
-  while (count < most && trm_shape_is_array(&tuple->elements[count])) ++count;
-  return count;
-}
-
 int32_t trm_shape_num_leaves(const trm_shape *shape) {
   if (shape->dtype != TRM_TUPLE) return trm_shape_is_array(shape) ? 1 : 0;
-  if (count_arrays(shape, shape->num_elements) == shape->num_elements) return shape->num_elements;
+  if (shape->is_flat) return shape->num_elements;
   walk w;
   int32_t count = 0;
   walk_start(&w, shape);
@@ -82,10 +74,7 @@ int32_t trm_shape_num_leaves(const trm_shape *shape) {
 
 const trm_shape *trm_shape_leaf(const trm_shape *shape, int32_t i) {
   if (trm_shape_is_array(shape)) return i == 0 ? shape : NULL;
-  if (shape->dtype == TRM_TUPLE && i >= 0 && i < shape->num_elements &&
-      count_arrays(shape, i + 1) == i + 1) {
-    return &shape->elements[i];
-  }
+  if (shape->is_flat) return i >= 0 && i < shape->num_elements ? &shape->elements[i] : NULL;
   walk w;
   walk_start(&w, shape);
   const trm_shape *leaf = walk_leaf(&w);
@@ -94,7 +83,7 @@ const trm_shape *trm_shape_leaf(const trm_shape *shape, int32_t i) {
 }
 
 int32_t trm_shape_leaf_offset(const trm_shape *tuple, int32_t element) {
-  if (count_arrays(tuple, element) == element) return element;
+  if (tuple->is_flat) return element;
   int32_t offset = 0;
   for (int32_t i = 0; i < element; ++i) offset += trm_shape_num_leaves(&tuple->elements[i]);
   return offset;
@@ -176,11 +165,18 @@ bool trm_shape_make(trm_arena *arena, trm_dtype dtype, int32_t rank, const int64
   return true;
 }
 
+trm_shape trm_shape_of_tuple(int32_t count, const trm_shape *elements) {
+  int32_t arrays = 0;
+  while (arrays < count && trm_shape_is_array(&elements[arrays])) ++arrays;
+  return (trm_shape){
+      .dtype = TRM_TUPLE, .num_elements = count, .elements = elements, .is_flat = arrays == count};
+}
+
 bool trm_shape_make_tuple(trm_arena *arena, int32_t count, const trm_shape *elements,
                           trm_shape *out_shape) {
   trm_shape *copy = trm_arena_copy(arena, elements, (size_t)count * sizeof *elements);
   if (copy == NULL) return false;
-  *out_shape = (trm_shape){.dtype = TRM_TUPLE, .num_elements = count, .elements = copy};
+  *out_shape = trm_shape_of_tuple(count, copy);
   return true;
 }
 

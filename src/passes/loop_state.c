@@ -69,8 +69,7 @@ static trm_status append_elements(trm_module *module, uint32_t computation, trm_
   CHECK_MEMORY(elements, "loop state");
   memcpy(elements, instruction->shape.elements, before * sizeof *elements);
   memcpy(elements + before, shapes, extra * sizeof *elements);
-  instruction->shape = (trm_shape){
-      .dtype = TRM_TUPLE, .num_elements = (int32_t)(before + extra), .elements = elements};
+  instruction->shape = trm_shape_of_tuple((int32_t)(before + extra), elements);
   return TRM_OK;
 }
 

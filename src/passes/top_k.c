@@ -94,16 +94,15 @@ static trm_status rewrite(trm_edit *e, trm_index i, void *state, trm_error *erro
   leaves[1] = (trm_shape){.dtype = TRM_S32, .rank = shape.rank, .dims = dims};
   *operand = values;
   trm_index topk;
-  TRY(trm_edit_add(
-      e, i,
-      (trm_instruction){.opcode = TRM_OP_TOPK,
-                        .shape = {.dtype = TRM_TUPLE, .num_elements = 2, .elements = leaves},
-                        .operands = operand,
-                        .num_operands = 1,
-                        .number = places,
-                        .largest = descends,
-                        .is_stable = true},
-      &topk, error));
+  TRY(trm_edit_add(e, i,
+                   (trm_instruction){.opcode = TRM_OP_TOPK,
+                                     .shape = trm_shape_of_tuple(2, leaves),
+                                     .operands = operand,
+                                     .num_operands = 1,
+                                     .number = places,
+                                     .largest = descends,
+                                     .is_stable = true},
+                   &topk, error));
   /* The readers take elements of the topk, whose dimension is as long as the longest slice. */
   trm_edit_replace(e, i, topk);
   const uint32_t count = trm_edit_computation(e)->num_instructions;

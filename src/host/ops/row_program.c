@@ -214,11 +214,10 @@ static trm_status add_results(maker *m, uint32_t pass, bool is_numbers, trm_opco
   m->step->num_results = num;
   if (num == 0) return TRM_OK;
   trm_instruction tuple = {.opcode = TRM_OP_TUPLE, .num_operands = num};
-  tuple.shape = (trm_shape){.dtype = TRM_TUPLE, .num_elements = (int32_t)num};
   trm_shape *elements = ARENA_NEW(&m->scratch, trm_shape, num);
   CHECK_MEMORY(elements, "rows");
   for (uint32_t i = 0; i < num; ++i) elements[i] = m->computation.instructions[roots[i]].shape;
-  tuple.shape.elements = elements;
+  tuple.shape = trm_shape_of_tuple((int32_t)num, elements);
   return add_instruction(m, tuple, roots, &m->computation.root, error);
 }
 

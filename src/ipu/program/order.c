@@ -18,10 +18,11 @@ typedef struct graph {
   const trm_module *module;
   const trm_computation *computation;
   uint32_t count;
-  int64_t *bytes;   /* of the instruction's result; 0 for views and names */
-  bool *passes;     /* its result is its operands, under another name or as a view */
-  bool *is_updated; /* an array that the computation is given and an instruction updates */
-  trm_index *owner; /* the instruction whose memory the value is */
+  int64_t *shape_bytes; /* of the instruction's result */
+  int64_t *bytes;       /* the same; 0 for views and names */
+  bool *passes;         /* its result is its operands, under another name or as a view */
+  bool *is_updated;     /* an array that the computation is given and an instruction updates */
+  trm_index *owner;     /* the instruction whose memory the value is */
   uint32_t *first_edge, *edge_user; /* users of i: edge_user[first_edge[i] .. first_edge[i + 1]) */
   uint32_t *scratch;                /* 4 x count */
   uint32_t *turn; /* by instruction: of its stage of a pipeline; NULL: there are no stages */
@@ -72,6 +73,7 @@ static bool make_graph(graph *g, trm_arena *arena) {
   const size_t n = g->count;
   size_t edges = 0;
   for (trm_index i = 0; i < g->count; ++i) edges += num_needs(&c->instructions[i]);
+  g->shape_bytes = ARENA_NEW(arena, int64_t, n + 1);
   g->bytes = ARENA_NEW(arena, int64_t, n + 1);
   g->passes = ARENA_NEW(arena, bool, n + 1);
   g->is_updated = ARENA_NEW(arena, bool, n + 1);
@@ -80,8 +82,8 @@ static bool make_graph(graph *g, trm_arena *arena) {
   g->edge_user = ARENA_NEW(arena, uint32_t, edges + 1);
   g->scratch = ARENA_NEW(arena, uint32_t, 4 * (n + 1));
   trm_error ignored;
-  if (g->bytes == NULL || g->passes == NULL || g->is_updated == NULL || g->owner == NULL ||
-      g->first_edge == NULL || g->edge_user == NULL || g->scratch == NULL ||
+  if (g->shape_bytes == NULL || g->bytes == NULL || g->passes == NULL || g->is_updated == NULL ||
+      g->owner == NULL || g->first_edge == NULL || g->edge_user == NULL || g->scratch == NULL ||
       mark_updated(g, arena, &ignored) != TRM_OK) {
     return false;
   }
@@ -90,11 +92,12 @@ static bool make_graph(graph *g, trm_arena *arena) {
     const trm_cost_class class = trm_program_cost_class(g->module, c, instruction);
     g->passes[i] = class == TRM_COST_VIEW || class == TRM_COST_NONE;
     g->owner[i] = i;
-    if (g->is_updated[i]) g->bytes[i] = trm_tile_shape_bytes(&instruction->shape);
+    g->shape_bytes[i] = trm_tile_shape_bytes(&instruction->shape);
+    if (g->is_updated[i]) g->bytes[i] = g->shape_bytes[i];
     if (instruction->opcode == TRM_OP_PARAMETER || instruction->opcode == TRM_OP_CONSTANT) {
       continue; /* always live */
     }
-    if (!g->passes[i]) g->bytes[i] = trm_tile_shape_bytes(&instruction->shape);
+    if (!g->passes[i]) g->bytes[i] = g->shape_bytes[i];
     else if (instruction->num_operands == 1 && !g->is_updated[i])
       g->owner[i] = g->owner[instruction->operands[0]];
     for (uint32_t k = 0; k < num_needs(instruction); ++k) ++g->first_edge[need(instruction, k) + 1];
@@ -379,8 +382,7 @@ static bool can_wait(const graph *g, trm_index i, const bool *waits) {
   if (!random && !plain) return false;
   int64_t made_of = 0;
   for (uint32_t k = 0; k < instruction->num_operands; ++k) {
-    made_of += trm_tile_shape_bytes(
-        &g->computation->instructions[g->owner[instruction->operands[k]]].shape);
+    made_of += g->shape_bytes[g->owner[instruction->operands[k]]];
   }
   return made_of * SMALL_SHARE <= g->bytes[i];
 }

@@ -236,6 +236,37 @@ static void test_frames(void **state) {
   trm_module_free(module);
 }
 
+/* The leaves of a tuple of arrays are its elements, whoever has made it: a plan of a loop with
+ * thousands of variables asks for each leaf of its state at each of its readers. */
+static void test_flat_tuples(void **state) {
+  (void)state;
+  static const char text[] =
+      "HloModule m\nENTRY e {\n  p = (f32[2], s32[3]) parameter(0)\n  a = f32[2] "
+      "get-tuple-element(p), index=0\n  k = token[] after-all()\n  t = (f32[2], token[]) "
+      "tuple(a, k)\n  ROOT n = (f32[2], (f32[2], s32[3])) tuple(a, p)\n}\n";
+  trm_module *parsed = parse_ok(text, sizeof text - 1), *module;
+  void *data;
+  size_t size;
+  assert_int_equal(trm_module_serialize(parsed, &data, &size, NULL), TRM_OK);
+  assert_int_equal(trm_module_read(data, size, NULL, &module, NULL), TRM_OK);
+  for (int read = 0; read < 2; ++read) {
+    const trm_module *one = read == 0 ? parsed : module;
+    const trm_shape *p = &find_instruction(one, "p")->shape,
+                    *n = &find_instruction(one, "n")->shape;
+    assert_true(p->is_flat && n->elements[1].is_flat);
+    assert_true(!n->is_flat && !find_instruction(one, "t")->shape.is_flat);
+    assert_int_equal(trm_shape_num_leaves(p), 2);
+    assert_ptr_equal(trm_shape_leaf(p, 1), &p->elements[1]);
+    assert_null(trm_shape_leaf(p, 2));
+    assert_int_equal(trm_shape_num_leaves(n), 3);
+    assert_int_equal(trm_shape_leaf(n, 2)->dtype, TRM_S32);
+    assert_int_equal(trm_shape_num_leaves(&find_instruction(one, "t")->shape), 1);
+  }
+  trm_free(data);
+  trm_module_free(parsed);
+  trm_module_free(module);
+}
+
 /* 100 000 instructions in a chain, once forward and once from the end. */
 static void test_long_chain(void **state) {
   (void)state;
@@ -285,6 +316,7 @@ int main(void) {
       cmocka_unit_test(test_constants),         cmocka_unit_test(test_rounding),
       cmocka_unit_test(test_floats_round_trip), cmocka_unit_test(test_order),
       cmocka_unit_test(test_async_sugar),       cmocka_unit_test(test_frames),
-      cmocka_unit_test(test_long_chain),        cmocka_unit_test(test_deep_calls)};
+      cmocka_unit_test(test_flat_tuples),       cmocka_unit_test(test_long_chain),
+      cmocka_unit_test(test_deep_calls)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
