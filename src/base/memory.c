@@ -79,11 +79,20 @@ static size_t header_bytes(void) {
   return (sizeof(struct trm_arena_chunk) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-void *trm_arena_allocate(trm_arena *arena, size_t count, size_t size) {
+static size_t rounded(size_t bytes) {
+  const size_t whole = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  return whole == 0 ? ALIGNMENT : whole;
+}
+
+static char *next_block(const trm_arena *arena) {
+  return (char *)arena->chunk + header_bytes() + arena->used;
+}
+
+/* So many bytes of any content. */
+static void *take(trm_arena *arena, size_t count, size_t size) {
   size_t bytes;
   if (!trm_multiply_sizes(count, size, &bytes) || bytes > SIZE_MAX / 2) return NULL;
-  bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-  if (bytes == 0) bytes = ALIGNMENT;
+  bytes = rounded(bytes);
   if (arena->chunk == NULL || arena->size - arena->used < bytes) {
     const size_t chunk_bytes = bytes > CHUNK_BYTES / 4 ? bytes : CHUNK_BYTES;
     struct trm_arena_chunk *chunk = trm_allocate(header_bytes() + chunk_bytes);
@@ -93,40 +102,50 @@ void *trm_arena_allocate(trm_arena *arena, size_t count, size_t size) {
       chunk->next = arena->chunk->next;
       arena->chunk->next = chunk;
       arena->total += bytes;
-      return memset((char *)chunk + header_bytes(), 0, bytes);
+      return (char *)chunk + header_bytes();
     }
     chunk->next = arena->chunk;
     arena->chunk = chunk;
     arena->used = 0;
     arena->size = chunk_bytes;
   }
-  char *block = (char *)arena->chunk + header_bytes() + arena->used;
+  char *block = next_block(arena);
   arena->used += bytes;
   arena->total += bytes;
-  return memset(block, 0, bytes);
+  return block;
+}
+
+void *trm_arena_allocate(trm_arena *arena, size_t count, size_t size) {
+  void *block = take(arena, count, size);
+  return block == NULL ? NULL : memset(block, 0, rounded(count * size));
 }
 
 void *trm_arena_copy(trm_arena *arena, const void *data, size_t size) {
-  void *copy = trm_arena_allocate(arena, 1, size);
+  void *copy = take(arena, 1, size);
   if (copy != NULL && size > 0) memcpy(copy, data, size);
   return copy;
 }
 
 char *trm_arena_string(trm_arena *arena, const char *text, size_t length) {
   if (length == SIZE_MAX) return NULL;
-  char *copy = trm_arena_allocate(arena, 1, length + 1);
-  if (copy != NULL && length > 0) memcpy(copy, text, length);
+  char *copy = take(arena, 1, length + 1);
+  if (copy == NULL) return NULL;
+  if (length > 0) memcpy(copy, text, length);
+  copy[length] = '\0';
   return copy;
 }
 
+/* Most texts fit behind the last block, where they are written at once. */
 char *trm_arena_format(trm_arena *arena, const char *format, ...) {
   va_list args, again;
   va_start(args, format);
   va_copy(again, args);
-  const int length = vsnprintf(NULL, 0, format, args);
+  const size_t room = arena->chunk == NULL ? 0 : arena->size - arena->used;
+  char *behind = room == 0 ? NULL : next_block(arena);
+  const int length = vsnprintf(behind, room, format, args);
   va_end(args);
-  char *text = length < 0 ? NULL : trm_arena_allocate(arena, 1, (size_t)length + 1);
-  if (text != NULL) vsnprintf(text, (size_t)length + 1, format, again);
+  char *text = length < 0 ? NULL : take(arena, 1, (size_t)length + 1);
+  if (text != NULL && text != behind) vsnprintf(text, (size_t)length + 1, format, again);
   va_end(again);
   return text;
 }

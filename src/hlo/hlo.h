@@ -426,7 +426,8 @@ trm_status trm_module_clone(const trm_module *module, trm_module **out_module, t
  * follow from it. Fails where the module does not say what another size would be. */
 trm_status trm_module_with_batch(const trm_module *module, size_t input, int64_t batch,
                                  trm_module **out_module, trm_error *error);
-/* A copy that shares the numbers of constants with the module, which must outlive it. */
+/* A copy that shares texts, shapes and the numbers of constants with the module, which must outlive
+ * it. */
 trm_status trm_module_clone_lightly(const trm_module *module, trm_module **out_module,
                                     trm_error *error);
 

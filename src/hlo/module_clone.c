@@ -6,7 +6,7 @@
 /* Copies every attribute of an instruction into another arena. */
 typedef struct copier {
   trm_arena *arena;
-  bool shares_literals;
+  bool is_light; /* shares what no pass writes into: texts, shapes, literals */
   bool failed;
 } copier;
 
@@ -18,7 +18,7 @@ static void *copy_block(copier *c, const void *block, size_t size) {
 }
 
 static const char *copy_text(copier *c, const char *text) {
-  return text == NULL ? NULL : copy_block(c, text, strlen(text) + 1);
+  return text == NULL || c->is_light ? text : copy_block(c, text, strlen(text) + 1);
 }
 
 static trm_dims copy_dims(copier *c, trm_dims dims) {
@@ -27,7 +27,7 @@ static trm_dims copy_dims(copier *c, trm_dims dims) {
 }
 
 static const trm_literal *copy_literal(copier *c, const trm_literal *literal) {
-  if (literal == NULL || c->shares_literals) return literal;
+  if (literal == NULL || c->is_light) return literal;
   trm_literal *copy = copy_block(c, literal, sizeof *literal);
   if (copy == NULL) return NULL;
   if (!trm_shape_copy(c->arena, &literal->shape, &copy->shape)) c->failed = true;
@@ -89,7 +89,7 @@ static void copy_numbers(copier *c, trm_instruction *to) {
 static trm_instruction copy_instruction(copier *c, const trm_computation *computation,
                                         const trm_instruction *from) {
   trm_instruction to = *from;
-  if (!trm_shape_copy(c->arena, &from->shape, &to.shape)) c->failed = true;
+  if (!c->is_light && !trm_shape_copy(c->arena, &from->shape, &to.shape)) c->failed = true;
   to.name = copy_text(c, from->name);
   to.operands = copy_block(c, from->operands, from->num_operands * sizeof *from->operands);
   to.called = copy_block(c, from->called, from->num_called * sizeof *from->called);
@@ -117,7 +117,7 @@ static trm_instruction copy_instruction(copier *c, const trm_computation *comput
   to.backend_config = copy_block(c, from->backend_config, from->backend_config_size + 1);
   to.infeed_config = copy_text(c, from->infeed_config);
   to.sharding = copy_text(c, from->sharding);
-  if (from->frontend_attributes != NULL) {
+  if (from->frontend_attributes != NULL && !c->is_light) {
     size_t count = 0;
     while (from->frontend_attributes[count] != NULL) ++count;
     const char **list = copy_block(c, from->frontend_attributes, (count + 1) * sizeof *list);
@@ -131,11 +131,11 @@ static trm_instruction copy_instruction(copier *c, const trm_computation *comput
   return to;
 }
 
-static trm_status clone_module(const trm_module *module, bool shares_literals,
-                               trm_module **out_module, trm_error *error) {
+static trm_status clone_module(const trm_module *module, bool is_light, trm_module **out_module,
+                               trm_error *error) {
   trm_module *clone;
   TRY(trm_module_create(module->name, &clone, error));
-  copier c = {&clone->arena, shares_literals, false};
+  copier c = {&clone->arena, is_light, false};
   clone->entry = module->entry;
   clone->next_id = module->next_id;
   clone->replica_count = module->replica_count;
