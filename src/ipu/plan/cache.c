@@ -55,6 +55,19 @@ void trm_plan_cache_counts(const trm_plan_cache *cache, uint64_t *out_hits, uint
   *out_misses = cache->misses;
 }
 
+bool trm_plan_cache_exceeds(trm_plan_cache *cache, const trm_target *target, double proportion) {
+  const double allowed = proportion * (double)target->bytes_per_tile;
+  bool exceeds = false;
+  pthread_mutex_lock(&cache->lock);
+  for (size_t i = 0; i < cache->entries.count && !exceeds; ++i) {
+    const plan_entry *o = cache->entries.items[i];
+    exceeds = o->key.proportion > proportion && (o->plan.fit != TRM_FIT_TARGET || !o->plan.exact ||
+                                                 (double)o->plan.temp_bytes > allowed);
+  }
+  pthread_mutex_unlock(&cache->lock);
+  return exceeds;
+}
+
 static plan_key key_of(const trm_target *target, const trm_conv_params *canonical,
                        const trm_plan_options *options) {
   plan_key key;

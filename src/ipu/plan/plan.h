@@ -217,6 +217,9 @@ trm_plan_cache *trm_plan_cache_create(void); /* NULL when memory runs out */
 trm_plan_cache *trm_plan_cache_retain(trm_plan_cache *cache);
 void trm_plan_cache_release(trm_plan_cache *cache); /* NULL is allowed */
 void trm_plan_cache_counts(const trm_plan_cache *cache, uint64_t *out_hits, uint64_t *out_misses);
+/* Whether a smaller available_memory_proportion would change a plan that is kept: all others are
+ * the best ones within it too. */
+bool trm_plan_cache_exceeds(trm_plan_cache *cache, const trm_target *target, double proportion);
 
 /* Finds the plan with the fewest cycles among those whose temporary bytes are within
  * options->available_memory_proportion of a tile; among plans of equal cycles, the one with the

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/cycles.h"
+#include "ipu/plan/plan.h"
 #include "ipu/program/draft.h"
 #include "ipu/target/target.h"
 #include "passes/pass.h"
@@ -163,7 +164,7 @@ static trm_status find_promises(const trm_program *program, const fullest *now, 
   if (possible.half) {
     out[count++] = (promise){.change = {.half = true}, .saved = (double)now->float32 / 2};
   }
-  if (possible.proportion > 0.1) {
+  if (possible.proportion > 0.1 && trm_plan_cache_exceeds(program->plans, program->target, 0.1)) {
     out[count++] = (promise){.change = {.proportion = 0.1},
                              .saved = (double)now->of_plans * (1 - 0.1 / possible.proportion)};
   }

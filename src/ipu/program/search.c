@@ -7,6 +7,7 @@
 
 #include "base/cycles.h"
 #include "base/sized.h"
+#include "ipu/plan/plan.h"
 #include "ipu/program/advice.h"
 #include "ipu/program/cuts.h"
 #include "ipu/program/draft.h"
@@ -155,6 +156,7 @@ static trm_status try_singles(searcher *s, trm_error *error) {
   fits = false;
   for (size_t p = 0; p < 2 && !fits; ++p) { /* the larger one, if that is enough */
     if (proportions[p] >= s->possible.proportion) continue;
+    if (!trm_plan_cache_exceeds(s->program->plans, s->program->target, proportions[p])) continue;
     TRY(try_single(s, (trm_change){.proportion = proportions[p]}, &fits, error));
   }
   return TRM_OK;

@@ -439,13 +439,49 @@ static void test_instructions(void **state) {
   trm_module_free(module);
 }
 
+/* A kept plan whose temporary bytes are within a smaller proportion is the plan for that too. */
+static void test_smaller_proportion(void **state) {
+  (void)state;
+  trm_target *mk2 = load("mk2");
+  const double tile = (double)mk2->bytes_per_tile;
+  const trm_conv_params some[] = {convolution(TRM_F16, 1, 4, 64, 64, 56, 3, 1),
+                                  convolution(TRM_F32, 1, 8, 256, 512, 14, 1, 1),
+                                  trm_conv_params_matmul(TRM_F32, TRM_F32, 1, 64, 512, 512),
+                                  trm_conv_params_matmul(TRM_F16, TRM_F16, 12, 128, 64, 128)};
+  for (size_t i = 0; i < sizeof some / sizeof *some; ++i) {
+    trm_plan_options options = trm_plan_options_default();
+    trm_plan_cache *cache = trm_plan_cache_create();
+    trm_error error;
+    trm_linear_plan plan;
+    assert_int_equal(trm_linear_plan_make(mk2, &some[i], &options, cache, &plan, &error), TRM_OK);
+    const double enough = ((double)plan.temp_bytes + .5) / tile;
+    assert_true(plan.fit == TRM_FIT_TARGET && enough < options.available_memory_proportion);
+    assert_false(trm_plan_cache_exceeds(cache, mk2, enough));
+    assert_true(trm_plan_cache_exceeds(cache, mk2, enough - 1 / tile));
+    options.available_memory_proportion = enough;
+    trm_linear_plan within = make_plan(mk2, &some[i], &options);
+    assert_int_equal(within.cycles, plan.cycles);
+    assert_int_equal(within.temp_bytes, plan.temp_bytes);
+    assert_memory_equal(&within.partition, &plan.partition, sizeof plan.partition);
+    assert_memory_equal(within.phases, plan.phases, sizeof plan.phases);
+    trm_plan_cache_release(cache);
+  }
+  trm_target_release(mk2);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_networks),      cmocka_unit_test(test_proportion),
-      cmocka_unit_test(test_extreme),       cmocka_unit_test(test_options_matter),
-      cmocka_unit_test(test_option_text),   cmocka_unit_test(test_constraints),
-      cmocka_unit_test(test_refused),       cmocka_unit_test(test_cache),
-      cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_instructions),
+      cmocka_unit_test(test_networks),
+      cmocka_unit_test(test_proportion),
+      cmocka_unit_test(test_extreme),
+      cmocka_unit_test(test_options_matter),
+      cmocka_unit_test(test_option_text),
+      cmocka_unit_test(test_constraints),
+      cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_cache),
+      cmocka_unit_test(test_smaller_proportion),
+      cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_instructions),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -446,6 +446,17 @@ static void test_what_is_worked_out_may_fit(void **state) {
   assert_true(is_advised(text, "half the batch (worked out, not planned); it may then fit\n"));
 }
 
+/* A product whose temporaries are within a tenth of a tile has the same plan with a tenth. */
+static void test_a_proportion_that_changes_no_plan_is_not_advised(void **state) {
+  (void)state;
+  assert_false(is_advised("HloModule m\nENTRY e { y = f32[16384,32768] parameter(0)\n"
+                          "  x = f32[256,256] parameter(1)  w = f32[256,256] parameter(2)\n"
+                          "  d = f32[256,256] dot(x, w), lhs_contracting_dims={1}, "
+                          "rhs_contracting_dims={0}\n"
+                          "  ROOT r = (f32[256,256], f32[16384,32768]) tuple(d, y) }",
+                          "availableMemoryProportion"));
+}
+
 /* What variables begin with is made without data, so that no batch can be halved. */
 static void test_a_program_without_data_has_no_batch(void **state) {
   (void)state;
@@ -822,6 +833,7 @@ int main(void) {
       cmocka_unit_test(test_half_is_advised_for_float32),
       cmocka_unit_test(test_a_few_bytes_are_no_help),
       cmocka_unit_test(test_what_is_worked_out_may_fit),
+      cmocka_unit_test(test_a_proportion_that_changes_no_plan_is_not_advised),
       cmocka_unit_test(test_a_program_without_data_has_no_batch),
       cmocka_unit_test(test_one_plan_of_advice),
       cmocka_unit_test(test_proposed_cut_fits),
