@@ -1,7 +1,11 @@
 /* Owns: the lists of a cost (cost.h). */
 #include "ipu/tile/cost.h"
 
-void trm_tile_cost_free(trm_tile_cost *cost) { VECTOR_FREE(&cost->phases); }
+void trm_tile_cost_free(trm_tile_cost *cost) {
+  VECTOR_FREE(&cost->phases);
+  trm_free(cost->results);
+  cost->results = NULL;
+}
 
 trm_status trm_tile_cost_add(trm_tile_cost *cost, const trm_phase *phase, trm_error *error) {
   trm_phase added = *phase;
@@ -14,7 +18,8 @@ trm_status trm_tile_cost_begin(trm_tile_cost *cost, const trm_tile_request *requ
                                trm_error *error) {
   const trm_shape *shape = &request->instruction->shape;
   cost->num_results = (uint32_t)trm_shape_num_leaves(shape);
-  cost->results = ARENA_NEW(cost->arena, trm_tile_result, cost->num_results);
+  trm_free(cost->results);
+  cost->results = trm_allocate_zeroed(cost->num_results, sizeof *cost->results);
   CHECK_MEMORY(cost->results, "a cost");
   uint32_t tile = request->next_tile;
   for (uint32_t l = 0; l < cost->num_results; ++l) {

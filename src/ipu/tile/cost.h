@@ -161,7 +161,7 @@ typedef struct trm_tile_cost {
   trm_arena *arena;         /* the caller's; names live in it */
   VECTOR(trm_phase) phases; /* freed by trm_tile_cost_free */
   uint32_t num_results;     /* array leaves of the instruction's shape */
-  trm_tile_result *results; /* in the arena */
+  trm_tile_result *results; /* freed by trm_tile_cost_free */
   bool is_result_updated;   /* each iteration of the phases that repeat writes a part of it */
   int64_t temporary_worst, temporary_total; /* bytes that are live over the whole instruction */
   uint32_t num_preferences;
