@@ -39,13 +39,22 @@ static trm_status cost_ipu_copy(const trm_target *target, const trm_mapping *fro
                            trm_mapping_total_bytes(to), 8, to->regions, error);
 }
 
-/* Remembers a copy for later readers. In a loop a copy is valid for this iteration only. */
+/* Whether a value is there in all that the innermost loop still does: it was made in this
+ * iteration, or there is no loop. */
+static bool is_of_iteration(const trm_program_draft *draft, const trm_value *value) {
+  const size_t loops = draft->walk.loops.count;
+  if (loops == 0) return true;
+  const trm_program_variable *o = &draft->values.variables.items[value->variable];
+  return !o->always_live && o->live.begin >= draft->walk.loops.items[loops - 1]->first_step;
+}
+
+/* Remembers a copy for later readers. */
 static trm_status remember_copy(trm_program_draft *draft, const trm_value *value, uint32_t copy,
                                 trm_error *error) {
   while (draft->copies.of.count <= value->variable) {
     if (!VECTOR_PUSH(&draft->copies.of, TRM_NO_INDEX)) FAIL_NO_MEMORY("copies");
   }
-  if (draft->walk.loops.count == 0 && !value->is_view) {
+  if (!value->is_view && is_of_iteration(draft, value)) {
     draft->copies.of.items[value->variable] = copy;
   }
   return TRM_OK;
