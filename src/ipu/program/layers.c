@@ -72,6 +72,12 @@ const char *trm_program_layer_of(const char *op_name, size_t *out_length) {
   *out_length = length;
   while (length > 0 && name[length - 1] != '/') --length;
   if (length > 1) *out_length = length - 1;
+  /* The scope of tf.tensordot, with which a dense layer multiplies more than matrices. */
+  static const char inner[] = "/Tensordot";
+  const size_t inside = sizeof inner - 1;
+  if (*out_length > inside && memcmp(name + *out_length - inside, inner, inside) == 0) {
+    *out_length -= inside;
+  }
   return name;
 }
 
