@@ -5,8 +5,7 @@
  *   update:   while (iterations)       the loop over mini-batches, which adds up gradients
  *             the weight update
  *
- * The weight update is what leads to outputs that replace inputs: elementwise instructions that
- * read such inputs, directly or through others of the update. What else they read is a gradient. */
+ * What the weight update reads of the iterations is a gradient. */
 #include "ipu/program/make_pipeline.h"
 
 #include <stdio.h>
@@ -25,10 +24,9 @@ typedef struct state {
 typedef struct pipeliner {
   trm_module *module;
   trm_pipeline_request *request;
-  uint32_t entry, count; /* the computation as it was */
-  bool *is_data;         /* by instruction: an input that a feed brings */
-  bool *is_number;       /* it is made of constants and scalars: the update has a copy of its own */
-  bool *is_update, *in_iteration;
+  uint32_t entry, count;                       /* the computation as it was */
+  const bool *is_data, *is_number, *is_update; /* by instruction: the request's */
+  bool *in_iteration;
   state *states;
   uint32_t num_states, num_iteration_states;
   trm_index *gradients;
@@ -61,73 +59,8 @@ bool trm_program_can_be_pipeline(const trm_program *program, const trm_module *m
   return true;
 }
 
-/* Marks inputs that are no weights: a feed brings them. */
-static void find_data(pipeliner *p, const trm_program *program) {
-  const trm_computation *entry = &p->module->computations[p->entry];
-  for (uint32_t v = 0; v < program->num_variables; ++v) {
-    const trm_program_variable *variable = &program->variables[v];
-    if (!variable->is_input || variable->is_weight || variable->source == TRM_NO_INDEX) continue;
-    const trm_program_source *source = &program->sources[variable->source];
-    if (source->computation == p->entry) p->is_data[source->instruction] = true;
-  }
-  for (uint32_t a = 0; a < p->module->num_aliases; ++a) {
-    p->is_data[entry->parameters[p->module->aliases[a].parameter_number]] = false;
-  }
-}
-
 static bool is_source(const trm_instruction *o) {
   return o->opcode == TRM_OP_PARAMETER || o->opcode == TRM_OP_CONSTANT;
-}
-
-static trm_index result_of(const pipeliner *p, const trm_alias *alias) {
-  const trm_index root = p->module->computations[p->entry].root;
-  if (alias->output_index.count == 0) return root;
-  return at(p, root)->operands[alias->output_index.items[0]];
-}
-
-/* Marks elementwise instructions that read what is updated, and all of whose users do so too. */
-static trm_status find_update(pipeliner *p, trm_error *error) {
-  bool *reads = ARENA_NEW(&p->arena, bool, (size_t)p->count + 1);
-  bool *elsewhere = ARENA_NEW(&p->arena, bool, (size_t)p->count + 1);
-  bool *wanted = ARENA_NEW(&p->arena, bool, (size_t)p->count + 1);
-  if (reads == NULL || elsewhere == NULL || wanted == NULL) FAIL_NO_MEMORY("a pipeline");
-  const trm_computation *entry = &p->module->computations[p->entry];
-  for (uint32_t a = 0; a < p->module->num_aliases; ++a) {
-    reads[entry->parameters[p->module->aliases[a].parameter_number]] = true;
-  }
-  for (trm_index i = 0; i < p->count; ++i) {
-    const trm_instruction *o = at(p, i);
-    p->is_number[i] =
-        o->opcode == TRM_OP_CONSTANT ||
-        (o->opcode == TRM_OP_PARAMETER && !p->is_data[i] && trm_shape_is_scalar(&o->shape));
-    const bool simple = trm_opcode_is_elementwise(o->opcode) || o->opcode == TRM_OP_FUSION ||
-                        o->opcode == TRM_OP_BROADCAST || o->opcode == TRM_OP_RESHAPE ||
-                        o->opcode == TRM_OP_GET_TUPLE_ELEMENT; /* of a fusion */
-    bool numbers = o->num_operands > 0;
-    for (uint32_t k = 0; k < o->num_operands && simple; ++k) {
-      reads[i] |= reads[o->operands[k]];
-      numbers &= p->is_number[o->operands[k]];
-    }
-    p->is_number[i] |= simple && numbers;
-  }
-  for (trm_index i = p->count; i-- > 0;) {
-    const trm_instruction *o = at(p, i);
-    if (i == entry->root && o->opcode == TRM_OP_TUPLE) {
-      for (uint32_t k = 0; k < o->num_operands; ++k) elsewhere[o->operands[k]] = true;
-      for (uint32_t a = 0; a < p->module->num_aliases; ++a) {
-        elsewhere[result_of(p, &p->module->aliases[a])] = false;
-        wanted[result_of(p, &p->module->aliases[a])] = true;
-      }
-      continue;
-    }
-    p->is_update[i] = !is_source(o) &&
-                      ((!elsewhere[i] && reads[i] && wanted[i]) || (p->is_number[i] && wanted[i]));
-    for (uint32_t k = 0; k < o->num_operands; ++k) {
-      if (p->is_update[i]) wanted[o->operands[k]] = true;
-      if (!p->is_update[i] || elsewhere[i]) elsewhere[o->operands[k]] = true;
-    }
-  }
-  return TRM_OK;
 }
 
 /* Lists what the update reads of the iterations, and marks all that the iterations compute. */
@@ -150,8 +83,8 @@ static void find_gradients(pipeliner *p) {
     p->in_iteration[i] |= (root || p->gradient_of[i] != NONE) && !p->is_update[i];
     const trm_instruction *o = at(p, i);
     for (uint32_t k = 0; k < o->num_operands && p->in_iteration[i]; ++k) {
-      if (!p->is_update[o->operands[k]] || p->is_number[o->operands[k]])
-        p->in_iteration[o->operands[k]] = true;
+      const trm_index operand = o->operands[k];
+      p->in_iteration[operand] |= !p->is_update[operand] || (p->is_number[operand] && !root);
     }
   }
 }
@@ -167,7 +100,8 @@ static void find_states(pipeliner *p) {
       *one = (state){.parameter = parameter, .result = TRM_NO_INDEX, .in_iteration = used == 1};
       for (uint32_t a = 0; a < p->module->num_aliases; ++a) {
         const trm_alias *alias = &p->module->aliases[a];
-        if (alias->parameter_number == (int64_t)n) one->result = result_of(p, alias);
+        if (alias->parameter_number == (int64_t)n)
+          one->result = trm_state_new_value(p->module, alias);
       }
     }
     if (used == 1) p->num_iteration_states = p->num_states;
@@ -181,19 +115,23 @@ static trm_status add(pipeliner *p, uint32_t computation, trm_instruction protot
   return trm_computation_add(p->module, computation, &prototype, out_index, error);
 }
 
-static trm_status add_number(pipeliner *p, uint32_t c, int32_t value, trm_index *out_index,
-                             trm_error *error) {
+static trm_status add_scalar(pipeliner *p, uint32_t c, trm_dtype dtype, const void *value,
+                             trm_index *out_index, trm_error *error) {
   trm_arena *arena = &p->module->arena;
   trm_literal *literal = ARENA_NEW(arena, trm_literal, 1);
   const void **leaves = ARENA_NEW(arena, const void *, 1);
-  int32_t *data = trm_arena_copy(arena, &value, sizeof value);
+  void *data = trm_arena_copy(arena, value, trm_dtype_size(dtype));
   if (literal == NULL || leaves == NULL || data == NULL) FAIL_NO_MEMORY("a pipeline");
   leaves[0] = data;
-  *literal = (trm_literal){.shape = {.dtype = TRM_S32}, .num_leaves = 1, .leaves = leaves};
-  return add(
-      p, c,
-      (trm_instruction){.opcode = TRM_OP_CONSTANT, .shape = {.dtype = TRM_S32}, .literal = literal},
-      out_index, error);
+  const trm_shape shape = {.dtype = dtype};
+  *literal = (trm_literal){.shape = shape, .num_leaves = 1, .leaves = leaves};
+  return add(p, c, (trm_instruction){.opcode = TRM_OP_CONSTANT, .shape = shape, .literal = literal},
+             out_index, error);
+}
+
+static trm_status add_number(pipeliner *p, uint32_t c, int32_t value, trm_index *out_index,
+                             trm_error *error) {
+  return add_scalar(p, c, TRM_S32, &value, out_index, error);
 }
 
 static trm_status add_element(pipeliner *p, uint32_t c, trm_index tuple, int64_t number,
@@ -382,7 +320,7 @@ static trm_status add_results(pipeliner *p, uint32_t c, trm_error *error) {
     const trm_index result = is_tuple ? at(p, root)->operands[k] : root;
     bool updates = is_source(at(p, result)) || p->copy[result] == TRM_NO_INDEX;
     for (uint32_t a = 0; a < p->module->num_aliases; ++a) {
-      updates |= result_of(p, &p->module->aliases[a]) == result;
+      updates |= trm_state_new_value(p->module, &p->module->aliases[a]) == result;
     }
     if (!updates) results[used++] = p->copy[result];
   }
@@ -491,13 +429,9 @@ static trm_status add_while(pipeliner *p, uint32_t c, uint32_t condition, uint32
 static trm_status add_zeros(pipeliner *p, uint32_t c, trm_index gradient, trm_index *out_index,
                             trm_error *error) {
   const trm_shape shape = at(p, gradient)->shape;
+  static const char zero[16] = {0};
   trm_index number;
-  TRY(add_number(p, c, 0, &number, error));
-  trm_shape scalar = {.dtype = shape.dtype};
-  TRY(add(p, c,
-          (trm_instruction){
-              .opcode = TRM_OP_CONVERT, .shape = scalar, .num_operands = 1, .operands = &number},
-          &number, error));
+  TRY(add_scalar(p, c, shape.dtype, zero, &number, error));
   trm_instruction zeros = {
       .opcode = TRM_OP_BROADCAST, .shape = shape, .num_operands = 1, .operands = &number};
   const int32_t stage = p->request->stage[gradient];
@@ -618,28 +552,17 @@ static trm_status make_entry(pipeliner *p, trm_shape shape, uint32_t update, uin
   return trm_module_compact(p->module, error);
 }
 
-static trm_status find_parts(pipeliner *p, const trm_program *program, trm_error *error) {
+static trm_status make(pipeliner *p, trm_error *error) {
   const size_t room = (size_t)p->count + ROOM;
-  p->is_data = ARENA_NEW(&p->arena, bool, room);
-  p->is_number = ARENA_NEW(&p->arena, bool, room);
-  if (p->is_data == NULL || p->is_number == NULL) FAIL_NO_MEMORY("a pipeline");
-  find_data(p, program);
-  return find_update(p, error);
-}
-
-static trm_status make(pipeliner *p, const trm_program *program, trm_error *error) {
-  const size_t room = (size_t)p->count + ROOM;
-  p->is_update = ARENA_NEW(&p->arena, bool, room);
   p->in_iteration = ARENA_NEW(&p->arena, bool, room);
   p->states = ARENA_NEW(&p->arena, state, room);
   p->gradients = ARENA_NEW(&p->arena, trm_index, room);
   p->gradient_of = ARENA_NEW(&p->arena, int32_t, room);
   p->copy = ARENA_NEW(&p->arena, trm_index, room);
-  if (p->is_update == NULL || p->in_iteration == NULL || p->states == NULL ||
-      p->gradients == NULL || p->gradient_of == NULL || p->copy == NULL) {
+  if (p->in_iteration == NULL || p->states == NULL || p->gradients == NULL ||
+      p->gradient_of == NULL || p->copy == NULL) {
     FAIL_NO_MEMORY("a pipeline");
   }
-  TRY(find_parts(p, program, error));
   find_gradients(p);
   find_states(p);
   uint32_t updated = 0, weights = 0;
@@ -660,24 +583,16 @@ static trm_status make(pipeliner *p, const trm_program *program, trm_error *erro
   return make_entry(p, outer, update, until_updates, error);
 }
 
-trm_status trm_program_make_pipeline(const trm_program *program, trm_module *module,
-                                     trm_pipeline_request *request, trm_error *error) {
+trm_status trm_program_make_pipeline(trm_module *module, trm_pipeline_request *request,
+                                     trm_error *error) {
   pipeliner p = {.module = module,
                  .request = request,
+                 .is_data = request->updates->is_data,
+                 .is_number = request->updates->is_number,
+                 .is_update = request->is_update,
                  .entry = module->entry,
                  .count = module->computations[module->entry].num_instructions};
-  const trm_status status = make(&p, program, error);
-  trm_arena_free(&p.arena);
-  return status;
-}
-
-trm_status trm_program_find_update(const trm_program *program, const trm_module *module,
-                                   bool *is_update, trm_error *error) {
-  pipeliner p = {.module = (trm_module *)(uintptr_t)module, /* is read */
-                 .entry = module->entry,
-                 .count = module->computations[module->entry].num_instructions,
-                 .is_update = is_update};
-  const trm_status status = find_parts(&p, program, error);
+  const trm_status status = make(&p, error);
   trm_arena_free(&p.arena);
   return status;
 }

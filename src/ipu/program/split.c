@@ -46,8 +46,11 @@ typedef struct splitter {
   const trm_change *pipeline; /* the shards are stages of this; NULL: of no pipeline */
   bool *is_backward;          /* by instruction */
   int32_t *unit_of;           /* by instruction */
+  int32_t *last_reader;       /* by instruction: the last unit of the forward pass that reads it */
   bool *is_source;            /* by instruction: inputs, constants */
   bool *is_free;              /* by instruction: made of sources, in no layer */
+  trm_state_updates updates;  /* of the entry */
+  bool *is_weight_update;     /* by instruction: behind the loop of a pipeline; of the entry */
   unit *units;
   trm_cut_model *model;
   double room;         /* bytes of a fullest tile that fits, with the error of the estimate */
@@ -102,7 +105,8 @@ static bool is_input(const trm_instruction *instruction, const trm_computation *
 static trm_status find_crossings(splitter *s, trm_error *error) {
   const trm_computation *computation = &s->module->computations[s->computation];
   double *change = ARENA_NEW(&s->arena, double, (size_t)s->num_units + 2);
-  int32_t *last = ARENA_NEW(&s->arena, int32_t, (size_t)computation->num_instructions + 1);
+  int32_t *last = s->last_reader =
+      ARENA_NEW(&s->arena, int32_t, (size_t)computation->num_instructions + 1);
   if (change == NULL || last == NULL) FAIL_NO_MEMORY("shards");
   for (trm_index i = 0; i < computation->num_instructions; ++i) last[i] = s->unit_of[i];
   for (trm_index i = 0; i < computation->num_instructions; ++i) {
@@ -172,6 +176,22 @@ static trm_status unit_of_transposed(splitter *s, const char *name, int32_t *out
   return TRM_OK;
 }
 
+/* The last unit of the layer whose gradient a name says. */
+static trm_status unit_of_layer(splitter *s, const char *name, int32_t *out_unit,
+                                trm_error *error) {
+  TRY(unit_of_transposed(s, name, out_unit, error));
+  if (*out_unit != NO_UNIT || !trm_program_is_gradient(name)) return TRM_OK;
+  size_t length;
+  const char *layer = trm_program_layer_of(name, &length);
+  if (length > 0) *out_unit = *last_unit_of(s, layer, length);
+  return TRM_OK;
+}
+
+/* Whether an instruction makes an array, or several as a fused update does, and not a number. */
+static bool makes_arrays(const trm_instruction *o) {
+  return !trm_shape_is_array(&o->shape) || trm_shape_count(&o->shape) > 1;
+}
+
 /* Whether an operand is an input that no other layer reads too, as constants and numbers may be. */
 static bool is_variable(const splitter *s, trm_index i) {
   const trm_instruction *o = &s->module->computations[s->computation].instructions[i];
@@ -218,6 +238,30 @@ static int32_t unit_of_fused(const splitter *s, const named_unit *names, uint32_
   return place;
 }
 
+/* The unit of a fusion that begins with a sum of gradients from later units. TensorFlow sums them
+ * where the earliest of them is, and what passes have fused with the sum goes along: so a cut sends
+ * one array, not each of them. What else it reads has to be there anyway. */
+static int32_t unit_of_sum(const splitter *s, const trm_instruction *fusion, int32_t place) {
+  const trm_computation *computation = &s->module->computations[s->computation];
+  int32_t least = INT32_MAX;
+  uint32_t gradients = 0;
+  for (uint32_t k = 0; k < fusion->num_operands; ++k) {
+    const trm_index operand = fusion->operands[k];
+    if (!s->is_backward[operand]) continue;
+    if (trm_shape_count(&computation->instructions[operand].shape) <= 1) continue;
+    if (s->unit_of[operand] < least) least = s->unit_of[operand];
+    ++gradients;
+  }
+  if (gradients < 2 || least <= place) return place;
+  for (uint32_t k = 0; k < fusion->num_operands; ++k) {
+    const trm_index operand = fusion->operands[k];
+    const trm_instruction *o = &computation->instructions[operand];
+    if (s->is_backward[operand] || o->opcode == TRM_OP_CONSTANT) continue;
+    if (s->is_source[operand] || s->last_reader[operand] < least) return place;
+  }
+  return least;
+}
+
 /* Places gradients with the op of their name. Other backward instructions, such as updates, go with
  * the variable that they read, or else with the layer of their name or with their last operand. */
 static trm_status place_backward(splitter *s, trm_error *error) {
@@ -248,17 +292,17 @@ static trm_status place_backward(splitter *s, trm_error *error) {
     bool is_placed = place != NO_UNIT;
     for (uint32_t k = 0; k < instruction->num_operands && !is_placed; ++k) {
       const trm_index operand = instruction->operands[k];
-      if (is_variable(s, operand) && read_in[operand] != NO_UNIT &&
-          trm_shape_count(&instruction->shape) > 1) {
+      if (is_variable(s, operand) && read_in[operand] != NO_UNIT && makes_arrays(instruction)) {
         place = read_in[operand];
         is_placed = true;
       } else if (s->unit_of[operand] > place) place = s->unit_of[operand];
     }
     if (!is_placed) {
       int32_t of_layer;
-      TRY(unit_of_transposed(s, name_of(instruction), &of_layer, error));
+      TRY(unit_of_layer(s, name_of(instruction), &of_layer, error));
       if (of_layer != NO_UNIT) place = no_later_than_operands(s, instruction, of_layer);
     }
+    if (instruction->opcode == TRM_OP_FUSION) place = unit_of_sum(s, instruction, place);
     s->unit_of[i] = place == NO_UNIT ? 0 : place;
   }
   return TRM_OK;
@@ -295,9 +339,37 @@ static int32_t earlier_unit(const splitter *s, const trm_instruction *instructio
   return latest == of_layer || latest + 1 < (int32_t)s->num_units ? latest : NO_UNIT;
 }
 
+static int32_t last_of_operands(const splitter *s, const trm_instruction *instruction) {
+  int32_t last = NO_UNIT;
+  for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+    if (s->unit_of[instruction->operands[k]] > last) last = s->unit_of[instruction->operands[k]];
+  }
+  return last;
+}
+
+/* Pipelines update weights behind the loop, and moving averages with each mini-batch: those are
+ * made of what the forward pass computes. */
+static void find_weight_updates(splitter *s) {
+  const uint32_t count = s->module->computations[s->computation].num_instructions;
+  bool trains = false;
+  for (trm_index i = 0; i < count; ++i) trains |= s->is_backward[i];
+  for (trm_index i = 0; i < count; ++i) {
+    s->is_weight_update[i] =
+        s->updates.is_update[i] && (s->is_backward[i] || s->updates.is_number[i] || !trains);
+  }
+}
+
 static trm_status find_units(splitter *s, trm_error *error) {
   const trm_computation *computation = &s->module->computations[s->computation];
   const uint32_t count = computation->num_instructions;
+  s->is_weight_update = ARENA_NEW(&s->arena, bool, (size_t)count + 1);
+  CHECK_MEMORY(s->is_weight_update, "shards");
+  if (s->computation == s->module->entry) {
+    TRY(trm_state_updates_find(s->program, s->module, &s->arena, &s->updates, error));
+  } else {
+    s->updates.is_update = s->updates.is_number = ARENA_NEW(&s->arena, bool, (size_t)count + 1);
+    CHECK_MEMORY(s->updates.is_update, "shards");
+  }
   s->unit_of = ARENA_NEW(&s->arena, int32_t, (size_t)count + 1);
   s->is_source = ARENA_NEW(&s->arena, bool, (size_t)count + 1);
   s->units = ARENA_NEW(&s->arena, unit, (size_t)count + 1);
@@ -321,6 +393,11 @@ static trm_status find_units(splitter *s, trm_error *error) {
       s->is_backward[i] |= s->is_backward[instruction->operands[k]];
     }
     if (s->is_backward[i]) continue;
+    if (s->updates.is_update[i]) {
+      s->unit_of[i] = last_of_operands(s, instruction);
+      s->is_free[i] = s->unit_of[i] == NO_UNIT;
+      continue;
+    }
     size_t length;
     const char *layer = trm_program_layer_of(name_of(instruction), &length);
     unit *last = s->num_units > 0 ? &s->units[s->num_units - 1] : NULL;
@@ -344,6 +421,7 @@ static trm_status find_units(splitter *s, trm_error *error) {
     }
     s->unit_of[i] = (int32_t)(last - s->units);
   }
+  find_weight_updates(s);
   TRY(find_crossings(s, error));
   TRY(place_backward(s, error));
   place_free(s);
@@ -386,8 +464,10 @@ static trm_status place_stages(const splitter *s, const uint32_t *cuts, trm_modu
                                   .schedule = s->pipeline->schedule,
                                   .offload = s->pipeline->offload,
                                   .stage = stages,
-                                  .is_backward = s->is_backward};
-  TRY(trm_program_make_pipeline(s->program, module, &request, error));
+                                  .is_backward = s->is_backward,
+                                  .is_update = s->is_weight_update,
+                                  .updates = &s->updates};
+  TRY(trm_program_make_pipeline(module, &request, error));
   *out_states = request.states;
   return TRM_OK;
 }
@@ -416,12 +496,9 @@ static trm_status estimate_cuts(const splitter *s, const uint32_t *cuts, trm_pro
 
 static trm_status make_model(splitter *s, trm_error *error) {
   const trm_program_totals *totals = &s->program->totals;
-  const uint32_t count = s->module->computations[s->computation].num_instructions;
   double *crossing = ARENA_NEW(&s->arena, double, (size_t)s->num_units + 1);
-  bool *is_update = s->pipeline == NULL ? NULL : ARENA_NEW(&s->arena, bool, (size_t)count + 1);
-  if (crossing == NULL || (s->pipeline != NULL && is_update == NULL)) FAIL_NO_MEMORY("shards");
+  CHECK_MEMORY(crossing, "shards");
   for (uint32_t u = 0; u < s->num_units; ++u) crossing[u] = s->units[u].crossing;
-  if (is_update != NULL) TRY(trm_program_find_update(s->program, s->module, is_update, error));
   s->room = (double)totals->bytes_per_tile * (double)totals->worst_tile_bytes /
             (double)trm_most(1, totals->worst_tile_bytes_high);
   const trm_unit_row row = {
@@ -429,7 +506,7 @@ static trm_status make_model(splitter *s, trm_error *error) {
       .num_units = s->num_units,
       .unit_of = s->unit_of,
       .is_backward = s->is_backward,
-      .is_untimed = is_update,
+      .is_untimed = s->pipeline == NULL ? NULL : s->is_weight_update,
       .crossing = crossing,
       .recomputes = s->pipeline != NULL && s->options->recompute,
       .takes_turns = s->pipeline != NULL && strcmp(s->pipeline->schedule, "Interleaved") == 0};
