@@ -85,13 +85,16 @@ static void add_search(const plan_case *one, json_t *object) {
     }
     json_array_append_new(
         smallest,
-        json_pack("{s:s, s:o, s:I, s:I, s:I, s:s, s:o, s:o, s:o}", "with", s.with, "ipus",
+        json_pack("{s:s, s:o, s:I, s:o, s:I, s:I, s:s, s:o, s:o, s:o, s:o}", "with", s.with, "ipus",
                   s.ipus > 0 ? integer(s.ipus) : json_null(), "most_tried",
-                  (json_int_t)s.most_tried, "worst_tile_bytes", (json_int_t)s.worst_tile_bytes,
-                  "cycles", (json_int_t)s.cycles, "fullest_shard_begins_with", s.fullest,
-                  "schedule", s.mini_batches > 0 ? json_string(s.schedule) : json_null(),
-                  "mini_batches", s.mini_batches > 0 ? integer(s.mini_batches) : json_null(),
-                  "cuts", cuts));
+                  (json_int_t)s.most_tried, "nearest",
+                  s.nearest > 0 ? integer(s.nearest) : json_null(), "worst_tile_bytes",
+                  (json_int_t)s.worst_tile_bytes, "cycles", (json_int_t)s.cycles,
+                  "fullest_shard_begins_with", s.fullest, "schedule",
+                  s.mini_batches > 0 ? json_string(s.schedule) : json_null(), "mini_batches",
+                  s.mini_batches > 0 ? integer(s.mini_batches) : json_null(),
+                  "offload_weight_update_variables",
+                  s.mini_batches > 0 ? json_boolean(s.offloads) : json_null(), "cuts", cuts));
   }
   json_object_set_new(object, "advice", advice);
   json_object_set_new(object, "smallest", smallest);

@@ -288,8 +288,9 @@ static void print_stages(const plan_case *one, size_t i, const trm_program_small
   if (!pipeline) return;
   printf("  device_mapping=[");
   for (uint32_t ipu = 0; ipu < s->ipus; ++ipu) printf("%s%u", ipu == 0 ? "" : ", ", ipu);
-  printf("], pipeline_schedule=PipelineSchedule.%s, gradient_accumulation_count=%u\n", s->schedule,
-         s->mini_batches);
+  printf("], pipeline_schedule=PipelineSchedule.%s, gradient_accumulation_count=%u,\n"
+         "  offload_weight_update_variables=%s\n",
+         s->schedule, s->mini_batches, s->offloads ? "True" : "False");
 }
 
 /* One IPU or several. */
@@ -302,7 +303,7 @@ static void print_smallest(const plan_case *one) {
            s.with[0] != '\0' ? " with " : "", s.with);
     if (s.ipus == 0) {
       printf("none of up to %u (on %u, the %s that begins with %s needs %.0f %% of a tile)\n",
-             s.most_tried, s.most_tried, pipeline ? "stage" : "shard",
+             s.most_tried, s.nearest, pipeline ? "stage" : "shard",
              s.fullest[0] != '\0' ? s.fullest : "the first layer",
              share(s.worst_tile_bytes, one->totals.bytes_per_tile));
       continue;

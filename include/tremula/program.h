@@ -385,12 +385,15 @@ typedef struct trm_program_smallest {
   const char *with; /* the changes made besides; "" for none */
   uint32_t ipus;    /* the fewest that fit; 0: none up to most_tried */
   uint32_t most_tried;
-  int64_t worst_tile_bytes, cycles; /* on `ipus`; where that is 0, on most_tried */
+  int64_t worst_tile_bytes, cycles; /* on `ipus`; where that is 0, on `nearest` */
   const char *fullest; /* the layer with which the fullest shard begins; "": the first */
   /* Of a pipeline with stage s on IPU s: the mini-batches of a weight update; `cycles` are those of
    * one. 0: of no pipeline. "Grouped", "Interleaved"; "": of no pipeline. */
   uint32_t mini_batches;
   const char *schedule;
+  bool offloads;    /* a pipeline with optimizer state in remote memory */
+  uint32_t nearest; /* the number of IPUs, of those tried, whose fullest tile is least full; 0:
+                       `ipus` fit */
 } trm_program_smallest;
 /* The smallest number of IPUs by sharding: alone, with changes that keep the numbers, in float16;
  * then by pipelines: alone, with recomputation, interleaved, with optimizer state in remote memory.

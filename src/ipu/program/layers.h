@@ -12,8 +12,8 @@ bool trm_program_is_gradient(const char *op_name);
 /* The name of the op whose gradient this op computes, in *out_length characters: "a/b" for
  * "gradients/a/b_grad/C". Length 0: the name does not say. */
 const char *trm_program_forward_name(const char *op_name, size_t *out_length);
-/* The scope of an op, in *out_length characters: "a" for "a/b", "a/Tensordot/b" and for gradients of
- * "a/b". An op without a scope is a layer of its own. */
+/* The scope of an op, in *out_length characters: "a" for "a/b", "a/Tensordot/b" and for gradients
+ * of "a/b". An op without a scope is a layer of its own. */
 const char *trm_program_layer_of(const char *op_name, size_t *out_length);
 
 /* Whether a layer of a program of JAX has a scope, and not only the functions that are called. */

@@ -22,14 +22,16 @@ typedef struct effect {
   double bytes, cycles;
 } effect;
 
-/* The fewest IPUs that fit with a change; `ipus` is 0 if `most_tried` are too few. */
+/* The fewest IPUs that fit with a change; `ipus` is 0 if none of those tried does. */
 typedef struct fewest {
   char with[TRM_CHANGE_TEXT];
   uint32_t ipus, most_tried;
-  int64_t worst_tile_bytes, cycles; /* of `ipus`, or without one of most_tried */
+  uint32_t nearest; /* while none fits: the number whose fullest tile is least full */
+  int64_t worst_tile_bytes, cycles; /* of `ipus`, or without one of `nearest` */
   char fullest[160];                /* the layer with which the fullest shard begins */
   uint32_t mini_batches;            /* of a pipeline; 0: of none */
   const char *schedule;
+  bool offloads;
   trm_program_cut *cuts; /* ipus - 1 of them */
 } fewest;
 
@@ -217,10 +219,12 @@ static trm_status try_shards(searcher *s, trm_change change, uint32_t shards, fe
   TRY(plan(s, &change, false, &totals, error));
   *out_fits = totals.size > 0 && totals.fits;
   if (totals.size == 0) return TRM_OK;
-  const bool is_most = shards > best->most_tried;
-  if (is_most) best->most_tried = shards;
+  if (shards > best->most_tried) best->most_tried = shards;
   if (*out_fits) best->ipus = shards;
-  if (*out_fits || (is_most && best->ipus == 0)) {
+  const bool is_nearest =
+      best->ipus == 0 && (best->nearest == 0 || totals.worst_tile_bytes < best->worst_tile_bytes);
+  if (*out_fits || is_nearest) {
+    best->nearest = *out_fits ? 0 : shards;
     best->cycles = totals.cycles;
     best->worst_tile_bytes = totals.worst_tile_bytes;
     if (change.mini_batches > 0) best->cycles /= change.mini_batches;
@@ -239,7 +243,7 @@ static trm_status find_smallest(searcher *s, trm_change change, double even, uin
                                 trm_error *error) {
   const trm_program_totals *now = &s->program->totals;
   const uint32_t most = s->possible.shards;
-  fewest best = {.schedule = change.schedule};
+  fewest best = {.schedule = change.schedule, .offloads = change.offload};
   if (s->found->num_smallest == MOST_SMALLEST) return TRM_OK;
   trm_change_text(&change, best.with);
   uint32_t low = 1, next = even < 2 ? 2 : even > most ? most : (uint32_t)even; /* low: too few */
@@ -404,7 +408,9 @@ bool trm_program_smallest_get(const trm_program_search *search, size_t i,
                                        .cycles = o->cycles,
                                        .fullest = o->fullest,
                                        .mini_batches = o->mini_batches,
-                                       .schedule = o->mini_batches > 0 ? o->schedule : ""};
+                                       .schedule = o->mini_batches > 0 ? o->schedule : "",
+                                       .offloads = o->mini_batches > 0 && o->offloads,
+                                       .nearest = o->nearest};
   return TRM_GIVE(out_smallest, answer);
 }
 

@@ -107,6 +107,7 @@ def test_the_pipeline_that_a_plan_proposes_fits_when_it_is_compiled(tool):
     proposed = next(one for one in answer["smallest"] if one["schedule"] and one["ipus"])
     assert (proposed["ipus"], proposed["with"], proposed["schedule"]) == (3, "", "Grouped")
     assert proposed["mini_batches"] == 6  # as the models in stages have it
+    assert proposed["offload_weight_update_variables"] is False and proposed["nearest"] is None
     layers = ["one", "two", "three", "four"]
     cuts = [layers.index(cut["before"].split("/")[-1]) for cut in proposed["cuts"]]
     assert [layers[cut - 1] for cut in cuts] == [

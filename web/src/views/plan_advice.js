@@ -56,7 +56,7 @@ export function smallest(plans) {
   };
   const cuts = (/** @type {any} */ row) =>
     row.ipus === null
-      ? `on ${row.most_tried} the one that begins with ${row.fullest_shard_begins_with || "the first layer"} is too full`
+      ? `on ${row.nearest} the one that begins with ${row.fullest_shard_begins_with || "the first layer"} is too full`
       : row.cuts.map((/** @type {any} */ cut) => cut.before).join(", ");
   return rowsOfPlans(
     "The smallest number of IPUs",
