@@ -20,7 +20,8 @@
  *   error_bars.c   how far the figures may be from what is measured
  *   explain.c      out of memory: what does not fit and why; change.c: changes that would help;
  *                  advice.c: which of them, in brief; search.c: all of them, and together
- *   layers.c       sums by layer; split.c: shards; cuts.c: where to cut
+ *   layers.c       sums by layer; units.c: what can be cut; split.c: shards;
+ *                  cuts.c: where to cut
  *   state_updates.c what updates weights; make_pipeline.c: shards as the stages of a pipeline
  *   items.c        the data of a run
  *   api.c          the functions of tremula/program.h; names.c: names of its enums
