@@ -30,11 +30,10 @@ bool plan_batch_is_row(const plan_problem *problem) {
 /* ---- AMP ------------------------------------------------------------------------------------ */
 
 /* A worker keeps registers from one call to the next, so that only its first call sets them up.
- * A pointwise vertex saves `call` in every call, and a worker pays `call` once and `block` for each
- * further block of input channels; the vertex with a kernel saves `item` for each item of a list.
- */
+ * A vertex saves `call` in every call, `window` if it has a kernel, and a worker pays as much once;
+ * of a pointwise vertex it pays `block` for each further block of input channels. */
 typedef struct kept_registers {
-  int64_t call, block, item;
+  int64_t call, block, window;
 } kept_registers;
 
 static kept_registers registers_kept(const plan_problem *p) {
@@ -86,10 +85,9 @@ static uint64_t pointwise_inner(const plan_problem *p, const plan_positions *at,
 static uint64_t amp_inner(const plan_problem *p, int64_t rows, int64_t length) {
   const int64_t workers = p->target->num_worker_contexts;
   const row_split split = split_rows(rows, length, workers);
-  int64_t cycles = 17 + (is_float(p->partial_bytes) ? 0 : 1);
-  const int64_t item = 3 - registers_kept(p).item;
-  cycles += split.whole * (item + window_item(p, length));
-  if (split.rest_length > 0) cycles += item + window_item(p, split.rest_length);
+  int64_t cycles = 17 + (is_float(p->partial_bytes) ? 0 : 1) - registers_kept(p).window;
+  cycles += split.whole * (3 + window_item(p, length));
+  if (split.rest_length > 0) cycles += 3 + window_item(p, split.rest_length);
   return (uint64_t)(workers * cycles + 9);
 }
 
@@ -144,7 +142,7 @@ static uint64_t amp_partials(const plan_problem *p, const plan_channels *c, int6
   const uint64_t extra = height == 1 ? 15 : height == 2 ? 46 : height == 4 ? 60 : 20 * height;
   const uint64_t block = outer * (14 + inner_positions * (12 + passes * (load + extra + 3))) +
                          outer * inner_positions * passes * inner;
-  return 109 + workers * (uint64_t)kept.item + groups * (16 + in * (14 + out * (14 + block))) +
+  return 109 + workers * (uint64_t)kept.window + groups * (16 + in * (14 + out * (14 + block))) +
          zero_cycles(p, positions * p->out_grain, groups * out) + 23 * groups * out;
 }
 

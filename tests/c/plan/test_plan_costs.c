@@ -32,11 +32,12 @@ static void test_formulas_with_kernel(void **state) {
   assert_true(
       plan_problem_init(target, &shape, &options, &transform, TRM_METHOD_AMP, 16, 1, 16, 16, &p));
   /* Ten rows of ten on six workers: two items of a list, one of ten positions (34 + 4 x 7) and one
-   * of seven (34 + 4 x 4). Each has 3 more, and 9 less by the registers that the worker keeps. */
+   * of seven (34 + 4 x 4). Each has 3 more; the call has 9 less by the registers that the worker
+   * keeps. */
   plan_positions at = {.batch = 1, .field = {1, 1}, .split = 1, .tile_batch = 1, .count = 100};
   at.tile_field[0] = at.tile_field[1] = 10;
   plan_inner_cycles(&p, NULL, &at);
-  assert_int_equal(at.inner, 6 * (17 + (62 - 6) + (50 - 6)) + 9);
+  assert_int_equal(at.inner, 6 * (17 - 9 + (62 + 3) + (50 + 3)) + 9);
   /* Registers are set up once for the convolution (9) and once for the zeros (9); a worker sets
    * 267 of 1600 sums to zero, 134 vectors. */
   const plan_channels c = {.tile_groups = 1, .tile_in = 16, .tile_out = 16, .tile_kernel = {3, 3}};
