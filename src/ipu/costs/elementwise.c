@@ -5,6 +5,8 @@
  * the roles of instructions state. There an instruction with one use, inside the fusion, joins its
  * user. A result lies on the tiles of the largest operand; other operands are exchanged first.
  * Formulas: docs/cost_model.md, "Elementwise". */
+#include <math.h>
+
 #include "ipu/costs/codelets.h"
 #include "ipu/target/target.h"
 #include "ipu/tile/exchange.h"
@@ -77,6 +79,25 @@ static bool joins_user(const body *b, trm_index i) {
          b->size[i] < 24;
 }
 
+/* Whether another instruction's compute set computes the instruction. */
+static bool is_absorbed(const body *b, trm_index i) {
+  const trm_tile_role *role = role_of(b, i);
+  return role != NULL && role->call.is_absorbed;
+}
+
+/* Whether an instruction is a conversion that no vertex makes: its value is its operand's. */
+static bool is_no_conversion(const body *b, trm_index i) {
+  return b->computation->instructions[i].opcode == TRM_OP_CONVERT && is_absorbed(b, i);
+}
+
+/* Whether the instruction is popops::scaledAddTo. */
+static bool is_scaled_sum(const body *b, trm_index i) {
+  const trm_tile_role *role = role_of(b, i);
+  const trm_library_pattern pattern = role == NULL ? TRM_LIBRARY_NONE : role->call.pattern;
+  return pattern == TRM_LIBRARY_SCALED_B || pattern == TRM_LIBRARY_SCALED_A ||
+         pattern == TRM_LIBRARY_SCALED_AB || pattern == TRM_LIBRARY_FILTER_UPDATE;
+}
+
 typedef struct gathered {
   trm_index inputs[MAX_LEAVES];
   uint32_t num_inputs;
@@ -92,11 +113,14 @@ static void gather(const body *b, trm_index root, gathered *out) {
     const trm_index i = stack[--depth];
     const trm_instruction *instruction = &b->computation->instructions[i];
     for (uint32_t k = 0; k < instruction->num_operands; ++k) {
-      const trm_index operand = instruction->operands[k];
+      trm_index operand = instruction->operands[k];
       const trm_instruction *o = &b->computation->instructions[operand];
       if (is_elementwise(o) && joins_user(b, operand) && depth < 64) {
         stack[depth++] = operand;
         continue;
+      }
+      while (is_no_conversion(b, operand)) {
+        operand = b->computation->instructions[operand].operands[0];
       }
       bool known = false;
       for (uint32_t j = 0; j < out->num_inputs; ++j) known |= out->inputs[j] == operand;
@@ -181,8 +205,12 @@ static trm_status add_compute_set(body *b, trm_index root, trm_error *error) {
   const int64_t workers = target->num_worker_contexts;
   const int64_t elements = trm_most(1, elements_of(b->request, place->worst));
   const int64_t per_worker = trm_ceil_divide(elements, workers);
-  int64_t worker;
-  if (b->size[root] > 1) {
+  int64_t worker, supervisor = 11;
+  if (is_scaled_sum(b, root)) {
+    const int64_t vectors = trm_most(1, (int64_t)ceil((double)per_worker / width));
+    worker = 21 + 3 * (vectors - 1);
+    supervisor = 57;
+  } else if (b->size[root] > 1) {
     worker = 30 + (int64_t)((b->cycles[root] + loads + 1 / width) * (double)per_worker + 0.5);
   } else {
     const bool half = trm_codelet_kind_of(instruction->shape.dtype) == TRM_CODELET_HALF;
@@ -191,7 +219,7 @@ static trm_status add_compute_set(body *b, trm_index root, trm_error *error) {
                               : 17 + (instruction->opcode == TRM_OP_CONVERT ? 20 : 0);
     worker = setup + (int64_t)(b->cycles[root] * (double)per_worker + 0.5);
   }
-  const int64_t cycles = workers * worker + 11;
+  const int64_t cycles = workers * worker + supervisor;
   const char *codelet = trm_codelet_name(b->cost->arena, b->computation, instruction, b->size[root],
                                          inputs.num_inputs, scalar);
   CHECK_MEMORY(codelet, "a cost");
@@ -200,12 +228,6 @@ static trm_status add_compute_set(body *b, trm_index root, trm_error *error) {
   return trm_tile_add_compute(
       b->request, b->cost, name, codelet, place->regions, 1, cycles, trm_mapping_evenness(place),
       edges, b->flops[root] * elements_of(b->request, trm_shape_count(&instruction->shape)), error);
-}
-
-/* Whether another instruction's compute set computes the instruction. */
-static bool is_absorbed(const body *b, trm_index i) {
-  const trm_tile_role *role = role_of(b, i);
-  return role != NULL && role->call.is_absorbed;
 }
 
 /* Whether the result leaf may take the place of the operand leaf. */
@@ -299,6 +321,11 @@ static void look_at(body *b) {
   } else {
     b->result_of[c->root] = 0;
   }
+  for (trm_index i = b->count; i-- > 0;) { /* a value whose conversion nobody makes is the result */
+    if (b->result_of[i] < 0 || !is_no_conversion(b, i)) continue;
+    const trm_index made = c->instructions[i].operands[0];
+    if (b->uses[made] == 1) b->result_of[made] = b->result_of[i];
+  }
 }
 
 /* Whether instruction i has a compute set. */
@@ -385,7 +412,8 @@ static void count_work(body *b, trm_index i) {
     }
     b->size[i] = (uint16_t)(b->size[i] + b->size[operand]);
     b->flops[i] += b->flops[operand];
-    const trm_dtype type = instruction->shape.dtype;
+    const trm_dtype type =
+        b->in_half && instruction->shape.dtype == TRM_F32 ? TRM_F16 : instruction->shape.dtype;
     if (b->size[operand] == 1) {
       b->cycles[operand] = trm_codelet_cycles_inside(b->cycles[operand], type);
     }

@@ -100,20 +100,6 @@ static trm_plan_pass pass_of(const trm_instruction *instruction) {
   return TRM_PASS_NONE;
 }
 
-/* Whether a convolution or matmul is one of a backward pass: a gradient, or the update of weights.
- * Of a matmul, the order of an operand shows it. Its exchanges do not use buses that two tiles
- * share (docs/fidelity.md, "Errors that this comparison found"). */
-static bool is_backward(const trm_tile_request *request) {
-  const trm_plan_pass pass = pass_of(request->instruction);
-  const trm_dot *dot = request->instruction->dot;
-  if (dot == NULL) return pass == TRM_PASS_TRAINING_BWD || pass == TRM_PASS_TRAINING_WU;
-  if (dot->lhs_contracting.count != 1) return false;
-  const int32_t lhs_rank = request->operands[0].shape.rank;
-  const int32_t rhs_rank = request->operands[1].shape.rank;
-  return dot->lhs_contracting.items[0] != lhs_rank - 1 ||
-         (rhs_rank >= 2 && dot->rhs_contracting.items[0] == rhs_rank - 1);
-}
-
 /* Phases of one step of the plan. */
 static trm_status add_step(const trm_tile_request *request, trm_tile_cost *cost,
                            const trm_linear_plan *plan, const char *convolution,
@@ -133,7 +119,7 @@ static trm_status add_step(const trm_tile_request *request, trm_tile_cost *cost,
         .kind = TRM_PHASE_EXCHANGE,
         .name = name,
         .repeats = (int64_t)step->times,
-        .cycles = (int64_t)(step->exchange_cycles + (is_backward(request) ? step->bus_saves : 0) +
+        .cycles = (int64_t)(step->exchange_cycles +
                             messages * (uint64_t)request->target->exchange_message_cycles),
         .sync_cycles = (int64_t)step->sync_cycles,
         .cycles_mean =
@@ -235,6 +221,19 @@ typedef struct prepared {
   bool is_freed[2];      /* its regrouped copy takes its place before the plan begins */
 } prepared;
 
+/* Transposes the blocks of channels of a regrouped operand. A block has four vectors each way. */
+static trm_status add_transpose(const trm_tile_request *request, trm_tile_cost *cost,
+                                const trm_mapping *wanted, int64_t bytes, trm_error *error) {
+  const int64_t workers = request->target->num_worker_contexts;
+  const int64_t vector = 8 / bytes, side = 4 * vector;
+  const int64_t blocks = trm_ceil_divide(wanted->worst, side * side);
+  const int64_t block = 18 + 4 * (12 + (bytes == 2 ? 4 : 3) * 2);
+  return trm_tile_add_compute(request, cost, "preRegroup/Transpose", "popops::Transpose2d",
+                              wanted->regions, 1,
+                              7 + workers * (29 + trm_ceil_divide(blocks, workers) * block),
+                              trm_mapping_evenness(wanted), 2, 0, error);
+}
+
 /* Adds the work for operand k if it does not have the plan's mapping. */
 static trm_status fetch_operand(const trm_tile_request *request, trm_tile_cost *cost, uint32_t k,
                                 const trm_mapping *wanted, prepared *p, trm_error *error) {
@@ -244,10 +243,11 @@ static trm_status fetch_operand(const trm_tile_request *request, trm_tile_cost *
   const int64_t bytes = trm_tile_dtype_bytes(operand->shape.dtype);
   const int64_t run = trm_most(1, operand->contiguous) * bytes;
   const bool is_array = operand->source_count > 1 && wanted->worst > 0;
-  const bool regroups = is_array && (run < REGROUP_BYTES || is_turned(request, k));
+  const bool turns = is_array && is_turned(request, k);
+  const bool regroups = turns || (is_array && run < REGROUP_BYTES);
   const bool moves_once = is_array && !regroups && wanted->share > MOST_VIEWS;
   trm_tile_incoming once = {0};
-  trm_tile_incoming_add(moves_once ? &once : &p->incoming, operand, wanted);
+  trm_tile_incoming_add(moves_once || turns ? &once : &p->incoming, operand, wanted);
   if (!regroups && once.in_worst <= 0) return TRM_OK;
   p->is_there[k] = p->is_freed[k] = true;
   p->worst += wanted->worst * bytes;
@@ -256,9 +256,13 @@ static trm_status fetch_operand(const trm_tile_request *request, trm_tile_cost *
     TRY(trm_tile_add_exchange(request, cost, k == 0 ? "actsRearranged" : "weightsRearranged",
                               once.in_worst, once.in_total, once.out_worst, once.messages, error));
   } else {
-    const char *name = is_turned(request, k) ? "preRegroup/Transpose" : "preRegroup";
-    TRY(trm_tile_add_copy(request, cost, name, wanted->worst * bytes,
+    if (turns) {
+      TRY(trm_tile_add_exchange(request, cost, "preRegroup/ExchangePre", once.in_worst,
+                                once.in_total, once.out_worst, once.messages, error));
+    }
+    TRY(trm_tile_add_copy(request, cost, "preRegroup", wanted->worst * bytes,
                           trm_mapping_total_bytes(wanted), run, wanted->regions, error));
+    if (turns) TRY(add_transpose(request, cost, wanted, bytes, error));
   }
   trm_phase *copy = &cost->phases.items[cost->phases.count - 1];
   copy->temporary_worst = wanted->worst * bytes;

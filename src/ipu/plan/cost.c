@@ -70,15 +70,9 @@ static void evaluate_operands(const plan_problem *p, const plan_channels *c,
     out->broadcast_exchange =
         plan_exchange_cycles(target, plain_inputs, bus_inputs, input_messages);
     out->exchange = plan_exchange_cycles(target, out->received_weights, 0, weight_messages);
-    out->broadcast_bus_saves =
-        plan_exchange_cycles(target, out->received_inputs, 0, input_messages) -
-        out->broadcast_exchange;
   } else {
     out->exchange = plan_exchange_cycles(target, plain_inputs + out->received_weights, bus_inputs,
                                          input_messages + weight_messages);
-    out->bus_saves = plan_exchange_cycles(target, out->received_inputs + out->received_weights, 0,
-                                          input_messages + weight_messages) -
-                     out->exchange;
   }
 }
 

@@ -120,7 +120,6 @@ static void describe_before(describer *d) {
   if (cost->broadcast_exchange > 0) {
     trm_plan_phase *phase =
         add_phase(d, TRM_STEP_BROADCAST_INPUT, NULL, 1, cost->broadcast_exchange, 0);
-    phase->bus_saves = cost->broadcast_bus_saves;
     phase->bytes_in = (uint64_t)cost->received_inputs;
     phase->bytes_out = (uint64_t)plan_ceil_div(cost->input_bytes, d->choice->channels.out_parallel);
     phase->bytes_exchanged = phase->bytes_in * d->tiles;
@@ -180,7 +179,6 @@ static void describe_partials(describer *d) {
   }
   trm_plan_phase *phase =
       add_phase(d, TRM_STEP_PARTIALS, vertex_name(p), iterations, cost->exchange, cost->partials);
-  phase->bus_saves = cost->bus_saves;
   phase->bytes_in = inputs + weights;
   phase->bytes_out =
       (inputs == 0 ? 0 : (uint64_t)plan_ceil_div(cost->input_bytes, c->out_parallel)) +

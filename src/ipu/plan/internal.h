@@ -139,7 +139,6 @@ typedef struct plan_cost {
   uint64_t output_exchange, output_copy;       /* once */
   uint64_t slice;
   uint64_t exchange, broadcast_exchange;
-  uint64_t bus_saves, broadcast_bus_saves; /* cycles of these that buses of two tiles save */
   uint64_t partials;
   uint32_t num_stages;
   plan_stage stages[3];

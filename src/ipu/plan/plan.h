@@ -134,7 +134,6 @@ typedef struct trm_plan_phase {
   const char *vertex; /* the codelet, such as "poplin::ConvPartial1x1Out"; NULL: copies */
   uint64_t times;
   uint64_t sync_cycles, exchange_cycles, compute_cycles;
-  uint64_t bus_saves;           /* exchange cycles that are saved where two tiles share a bus */
   uint64_t bytes_in, bytes_out; /* received and sent by the tile that exchanges most */
   uint64_t bytes_exchanged;     /* received by all tiles together */
   uint64_t messages;            /* pieces that the worst tile sends or receives: exchange code */

@@ -319,9 +319,59 @@ static void test_fusions(void **state) {
       "mk2", NULL);
   assert_int_equal(p->num_compute_sets, 1);
   assert_non_null(find_set(p, "AddTo"));
-  /* Two operations of 1 cycle a vector, two loads, a store: 5 for each of 10 vectors, 50; 30 to
-   * begin: 80, six turns: 480, and 11. */
-  assert_int_equal(p->compute_sets[0].groups[0].cycles, 491);
+  /* A worker has 10 vectors: 21 with the first, 3 for each of the others: 48, six turns: 288, and
+   * 57. */
+  assert_int_equal(p->compute_sets[0].groups[0].cycles, 345);
+  trm_program_free(p);
+}
+
+/* A layer of halves and the update of its weights, with the gradient z of its result. */
+static const char half_layer[] =
+    "HloModule m, input_output_alias={ {}: (0, {}, may-alias) }\nENTRY e {\n"
+    "w = f16[512,1024] parameter(0)  x = f16[64,512] parameter(1)\n"
+    "dy = f16[64,1024] parameter(2)  y = f16[64,1024] dot(x, w), lhs_contracting_dims={1},\n"
+    "rhs_contracting_dims={0}  z = f16[64,1024] add(y, dy)\n"
+    "dw = f16[512,1024] dot(x, z), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n"
+    "k = f16[] constant(0.5)  b = f16[512,1024] broadcast(k), dimensions={}\n"
+    "s = f16[512,1024] multiply(dw, b)  ROOT new = f16[512,1024] subtract(w, s) }";
+
+/* The bytes that all tiles receive in the exchanges with this name; *out_count: how many. */
+static int64_t bytes_of_exchanges(const trm_program *p, const char *text, uint32_t *out_count) {
+  trm_program_step_info info = {.size = sizeof info};
+  int64_t bytes = 0;
+  *out_count = 0;
+  for (size_t i = 0; trm_program_step_get(p, i, &info); ++i) {
+    if (strstr(info.name, text) == NULL) continue;
+    bytes += info.bytes_in_total;
+    ++*out_count;
+  }
+  return bytes;
+}
+
+/* A product that sums the first dimension of its operands regroups both: exchange, copy, and the
+ * vertices that transpose blocks of 16 x 16 halves, one for each worker here. */
+static void test_turned_operands(void **state) {
+  (void)state;
+  trm_program *p = make_program(half_layer, "mk2", NULL);
+  uint32_t exchanges, copies;
+  assert_int_equal(bytes_of_exchanges(p, "dw/preRegroup/ExchangePre", &exchanges),
+                   (64 * 512 + 64 * 1024) * 2);
+  bytes_of_exchanges(p, "Copy_dw/preRegroup/OnTileCopy", &copies);
+  assert_true(exchanges == 2 && copies == 2);
+  assert_int_equal(find_set(p, "preRegroup/Transpose")->groups[0].cycles,
+                   7 + 6 * (29 + 18 + 4 * (12 + 4 * 2)));
+  trm_program_free(p);
+}
+
+/* The update of halves is computed in float32, but the vertex reads halves: its gradient is
+ * exchanged as halves are, and four are a vector. */
+static void test_update_of_halves(void **state) {
+  (void)state;
+  trm_program *p = make_program(half_layer, "mk2", NULL);
+  uint32_t exchanges;
+  assert_int_equal(bytes_of_exchanges(p, "subtract", &exchanges), 512 * 1024 * 2);
+  /* 384 on the fullest tile: 64 a worker, 16 vectors. */
+  assert_int_equal(find_set(p, "AddTo")->groups[0].cycles, 6 * (21 + 15 * 3) + 57);
   trm_program_free(p);
 }
 
@@ -471,6 +521,8 @@ int main(void) {
       cmocka_unit_test(test_lookup_and_update),
       cmocka_unit_test(test_casts),
       cmocka_unit_test(test_fusions),
+      cmocka_unit_test(test_turned_operands),
+      cmocka_unit_test(test_update_of_halves),
       cmocka_unit_test(test_patterns),
       cmocka_unit_test(test_sort),
       cmocka_unit_test(test_half_inside),

@@ -408,7 +408,8 @@ static bool is_advised(const char *text, const char *advice) {
 #define SCALED_SUM(array, scalar)                                                                \
   "HloModule m\nENTRY e { x = " array " parameter(0)  s = " scalar " parameter(1)\n  t = " array \
   " tanh(x)  b = " array " broadcast(s), dimensions={}  u = " array                              \
-  " multiply(t, b)\n  c = " array " cosine(x)  ROOT r = " array " add(c, u) }"
+  " multiply(t, b)\n  c = " array " cosine(x)  d = " array " sine(x)  e = " array                \
+  " add(c, d)  ROOT r = " array " add(e, u) }"
 
 /* Half precision helps only a program that states float32, not one in which the sum of a float16
  * array and a scaled one is computed in float32. */
