@@ -24,7 +24,6 @@ from tool import find_tremula, replace_between
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MARKS = "<!-- layers: begin -->\n", "<!-- layers: end -->"
-RATE = "  rate = {t}[] constant(0.5)\n"
 ADD = ("add {{\n  a = {t}[] parameter(0)\n  b = {t}[] parameter(1)\n"
        "  ROOT s = {t}[] add(a, b)\n}}\n\n")
 MAX = ADD.replace("add {{", "max {{").replace(" add(", " maximum(")
@@ -40,11 +39,32 @@ def _dims(*sizes):
     return ",".join(str(size) for size in sizes)
 
 
-def _update(dtype, shape, weights, gradient, result):
-    """weights - rate * gradient, in place."""
-    return (f"{RATE.format(t=dtype)}  rates = {dtype}[{shape}] broadcast(rate), dimensions={{}}\n"
-            f"  step = {dtype}[{shape}] multiply({gradient}, rates)\n"
-            f"  {result} = {dtype}[{shape}] subtract({weights}, step)\n")
+def _update(dtype, shape, name):
+    """new_<name> = <name> - rate * d<name>, in place."""
+    return (f"  {name}_rate = {dtype}[] constant(0.5)\n"
+            f"  {name}_rates = {dtype}[{shape}] broadcast({name}_rate), dimensions={{}}\n"
+            f"  {name}_step = {dtype}[{shape}] multiply(d{name}, {name}_rates)\n"
+            f"  new_{name} = {dtype}[{shape}] subtract({name}, {name}_step)\n")
+
+
+def _add_bias(dtype, shape, channels, places):
+    """y = product + bias; the channels are the dimensions `places` of the product."""
+    return (f"  b = {dtype}[{channels}] parameter(3)\n"
+            f"  biases = {dtype}[{shape}] broadcast(b), dimensions={{{places}}}\n"
+            f"  y = {dtype}[{shape}] add(product, biases)\n")
+
+
+def _update_layer(dtype, weights, channels, summed):
+    """new_w and new_b. The bias's gradient is the sum of dy over the dimensions `summed`."""
+    return (f"{_update(dtype, weights, 'w')}  zero = {dtype}[] constant(0)\n"
+            f"  db = {dtype}[{channels}] reduce(dy, zero), dimensions={{{summed}}}, to_apply=add\n"
+            f"{_update(dtype, channels, 'b')}")
+
+
+def _layer(name, dtype, body):
+    """A module whose outputs 2 and 3 update its parameters w, the second, and b, the fourth."""
+    return (f"HloModule {name}, input_output_alias={{ {{2}}: (1, {{}}, may-alias), "
+            f"{{3}}: (3, {{}}, may-alias) }}\n\n{ADD.format(t=dtype)}ENTRY main {{\n{body}}}\n")
 
 
 def gemm(m, k, n):
@@ -59,21 +79,24 @@ def gemm(m, k, n):
 
 
 def fc(batch, inputs, outputs, groups, dtype):
-    """Forward, backward and the update of the weights."""
+    """Forward with a bias, backward, and the update of the weights and of the bias."""
     b, i, o, g = int(batch), int(inputs), int(outputs), int(groups)
     x, w, y = _dims(g, b, i), _dims(g, i, o), _dims(g, b, o)
+    channels = _dims(g, o)
     group = "lhs_batch_dims={0}, rhs_batch_dims={0}"
-    return ("HloModule fc, input_output_alias={ {2}: (1, {}, may-alias) }\n\nENTRY main {\n"
-            f"  x = {dtype}[{x}] parameter(0)\n  w = {dtype}[{w}] parameter(1)\n"
+    body = (f"  x = {dtype}[{x}] parameter(0)\n  w = {dtype}[{w}] parameter(1)\n"
             f"  dy = {dtype}[{y}] parameter(2)\n"
-            f"  y = {dtype}[{y}] dot(x, w), {group}, lhs_contracting_dims={{2}}, "
+            f"  product = {dtype}[{y}] dot(x, w), {group}, lhs_contracting_dims={{2}}, "
             "rhs_contracting_dims={1}\n"
+            f"{_add_bias(dtype, y, channels, '0,2')}"
             f"  dx = {dtype}[{x}] dot(dy, w), {group}, lhs_contracting_dims={{2}}, "
             "rhs_contracting_dims={2}\n"
             f"  dw = {dtype}[{w}] dot(x, dy), {group}, lhs_contracting_dims={{1}}, "
             "rhs_contracting_dims={1}\n"
-            f"{_update(dtype, w, 'w', 'dw', 'new')}"
-            f"  ROOT all = ({dtype}[{y}], {dtype}[{x}], {dtype}[{w}]) tuple(y, dx, new)\n}}\n")
+            f"{_update_layer(dtype, w, channels, '1')}"
+            f"  ROOT all = ({dtype}[{y}], {dtype}[{x}], {dtype}[{w}], {dtype}[{channels}]) "
+            "tuple(y, dx, new_w, new_b)\n")
+    return _layer("fc", dtype, body)
 
 
 def _pads(text):
@@ -82,7 +105,7 @@ def _pads(text):
 
 
 def conv(field, kernel, stride, before, after, inputs, outputs, groups, batch):
-    """Forward, backward and the update of the weights; halves. Channels are those of a group."""
+    """The same of a convolution of halves. Channels are those of a group."""
     field, kernel, lows, highs = _sizes(field), _sizes(kernel), _pads(before), _pads(after)
     s, i, o, g, b = int(stride), int(inputs), int(outputs), int(groups), int(batch)
     out = [(n + low + high - k) // s + 1 for n, k, low, high in zip(field, kernel, lows, highs)]
@@ -103,12 +126,12 @@ def conv(field, kernel, stride, before, after, inputs, outputs, groups, batch):
     many = "x".join(str(p) for p in out)
     back_labels = "b01f_01io->b01f" if g > 1 else "b01f_01oi->b01f"  # groups: depthwise only
     assert g == 1 or i == o == 1
-    return ("HloModule conv, input_output_alias={ {2}: (1, {}, may-alias) }\n\nENTRY main {\n"
-            f"  x = f16[{x}] parameter(0)\n  w = f16[{w}] parameter(1)\n"
+    body = (f"  x = f16[{x}] parameter(0)\n  w = f16[{w}] parameter(1)\n"
             f"  dy = f16[{y}] parameter(2)\n"
-            f"  y = f16[{y}] convolution(x, w), "
+            f"  product = f16[{y}] convolution(x, w), "
             f"window={{size={size}{strides} pad={'x'.join(forward)}}}, "
             f"dim_labels=b01f_01io->b01f{group}, metadata={{op_type=\"Conv2D\"}}\n"
+            f"{_add_bias('f16', y, o * g, '3')}"
             f"  turned = f16[{w}] reverse(w), dimensions={{0,1}}\n"
             f"  dx = f16[{x}] convolution(dy, turned), "
             f"window={{size={size} pad={'x'.join(back)}{spreads}}}, "
@@ -116,8 +139,10 @@ def conv(field, kernel, stride, before, after, inputs, outputs, groups, batch):
             f"  dw = f16[{w}] convolution(x, dy), "
             f"window={{size={many} pad={'x'.join(update)}{holes}}}, "
             f"dim_labels=f01b_i01o->01bf{by_batch}, metadata={{op_type=\"Conv2DBackpropFilter\"}}\n"
-            f"{_update('f16', w, 'w', 'dw', 'new')}"
-            f"  ROOT all = (f16[{y}], f16[{x}], f16[{w}]) tuple(y, dx, new)\n}}\n")
+            f"{_update_layer('f16', w, o * g, '0,1,2')}"
+            f"  ROOT all = (f16[{y}], f16[{x}], f16[{w}], f16[{o * g}]) "
+            "tuple(y, dx, new_w, new_b)\n")
+    return _layer("conv", "f16", body)
 
 
 def pool(field, kernel, stride, padding, channels):
@@ -310,7 +335,8 @@ def keep_inputs(module):
 
 def plan_arguments(module, folder, tiles=0, code=True):
     """The arguments with which `tremula` plans a module for both machines, writing into a folder.
-    `tiles` of each IPU; 0: all. poplibs' tools have none of the steps that TensorFlow adds."""
+    `tiles` of each IPU; 0: all. poplibs' tools have none of the steps that TensorFlow adds, and run
+    one pass after the other."""
     path, machine = os.path.join(folder, "layer.hlo"), os.path.join(folder, "mk2.json")
     with open(machine, "w", encoding="utf-8") as file:
         json.dump({"base": "mk2", "name": "mk2-8", **{key: 8 for key in UNITS}}, file)
@@ -318,7 +344,8 @@ def plan_arguments(module, folder, tiles=0, code=True):
         file.write(keep_inputs(module))
     return ["plan", path, "--json", "--target", f"mk1,{machine}",
             "--option", f"compile_ipu_code={'true' if code else 'false'}",
-            "--option", f"tiles_per_ipu={tiles}", "--option", "framework_steps=off"]
+            "--option", f"tiles_per_ipu={tiles}", "--option", "framework_steps=off",
+            "--option", "post_order_scheduler=true"]
 
 
 def counts_code(kind):
