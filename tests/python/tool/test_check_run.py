@@ -160,6 +160,22 @@ def test_function_for_an_ipu(tool):
     assert answers["training or inference"] == "training, by train.py:21; 1 step traced"
 
 
+@pytest.mark.parametrize("ids, message", [
+    ("config.select_ipus = [18, 17]", None),
+    ("config = ipu.utils.select_ipus(ipu.utils.create_ipu_config(), [0])", None),
+    ("config.select_ipus = [1, 1]", "must be unique")])
+def test_selected_ipus(tool, ids, message):
+    """The machine that checks may have none of them free."""
+    script = FUNCTION.replace("config.auto_select_ipus = 1", ids)
+    if "utils" in ids:
+        script = script.replace("config.configure_ipu_system()",
+                                "ipu.utils.configure_ipu_system(config)")
+    tool.write("train.py", script)
+    said = tool("check", "--run", "train.py").stdout
+    assert ("script-fails" in said) == (message is not None) and (message or "") in said
+
+
+
 NATIVE = """import tensorflow as tf
 
 tf.app.flags.DEFINE_integer("units", 4, "how many")

@@ -6,6 +6,7 @@ zeros. What the script does eagerly, and its input, is computed.
 
 import collections
 import contextlib
+import copy
 import functools
 import inspect
 import sys
@@ -24,6 +25,7 @@ def install(recorder, for_ipu):
     the script makes programs for IPUs itself."""
     if for_ipu:
         _extend_models()  # the methods below stand around what that puts there
+        _select_by_number()
         from tremula.tf.ipu.ipu_outfeed_queue import IPUOutfeedQueue
         IPUOutfeedQueue.enqueue = recorder.outfeeds.enqueue(IPUOutfeedQueue.enqueue)
         IPUOutfeedQueue.dequeue = recorder.outfeeds.dequeue(IPUOutfeedQueue.dequeue)
@@ -63,6 +65,23 @@ def _extend_models():
     except ImportError:  # Keras 3
         return
     register_extensions.register()
+
+
+def _select_by_number():
+    """Lets the IPU Model, which has no ids, have as many IPUs as those of select_ipus stand for."""
+    from tremula.tf.ipu.config import IPUConfig
+    from tremula.tf.runtime.device import settings
+    create = IPUConfig._create_snapshot
+
+    def by_number(config):
+        ids = [config.select_ipus] if isinstance(config.select_ipus, int) else config.select_ipus
+        if ids and config.auto_select_ipus == [] and len(set(ids)) == len(ids):
+            config = copy.deepcopy(config)
+            config.select_ipus = []
+            config.auto_select_ipus = [settings.ipus_of_id(one) for one in ids]
+        return create(config)
+
+    IPUConfig._create_snapshot = by_number
 
 
 # ---- Sessions ----
