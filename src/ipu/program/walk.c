@@ -27,23 +27,28 @@ static int32_t ipu_of(trm_program_draft *draft, const trm_program_scope *scope, 
     if (scope->is_explicit[operand]) device = scope->ipus[operand];
   }
   *out_explicit = device >= 0;
-  /* No sharding: the IPU of the first operand that has one. */
-  int32_t any = -1;
+  /* No sharding: the IPU of the first operand that has one; a scalar is not worth a copy. */
+  int32_t any = -1, scalar = -1;
   for (uint32_t k = 0; k < instruction->num_operands && device < 0; ++k) {
     const trm_index operand = instruction->operands[k];
     const trm_value *value = scope->leaves[operand];
-    const bool has_value = trm_shape_num_leaves(&trm_scope_at(draft, scope, operand)->shape) > 0 &&
-                           value != NULL && value->variable != TRM_NO_INDEX;
+    const trm_shape *shape = &trm_scope_at(draft, scope, operand)->shape;
+    const bool has_value =
+        trm_shape_num_leaves(shape) > 0 && value != NULL && value->variable != TRM_NO_INDEX;
     if (!has_value || trm_scope_at(draft, scope, operand)->opcode == TRM_OP_CONSTANT) continue;
     const trm_placement *placement = trm_program_placement_of(draft, value);
-    if (placement == NULL) {
-      device = (int32_t)trm_value_mapping(draft, value)->ipu;
-    } else if (placement->ipu_plus_one > 0) {
-      device = (int32_t)placement->ipu_plus_one - 1;
+    const int32_t ipu = placement != NULL && placement->ipu_plus_one > 0
+                            ? (int32_t)placement->ipu_plus_one - 1
+                            : (int32_t)trm_value_mapping(draft, value)->ipu;
+    if (shape->dtype != TRM_TUPLE && shape->rank == 0) {
+      if (scalar < 0) scalar = ipu;
+    } else if (placement == NULL || placement->ipu_plus_one > 0) {
+      device = ipu;
     } else if (any < 0) { /* an input that is read here first, such as a momentum */
-      any = (int32_t)trm_value_mapping(draft, value)->ipu;
+      any = ipu;
     }
   }
+  if (device < 0 && any < 0) any = scalar;
   if (device < 0) device = any;
   return device < 0 || (uint32_t)device >= draft->program->num_ipus ? 0 : device;
 }

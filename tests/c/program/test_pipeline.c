@@ -190,32 +190,38 @@ static void test_shards_of_a_pipeline(void **unused) {
 }
 
 /* The update is behind the loop and names no IPU; a momentum, which nothing else reads, is where
- * the sum of the gradients is. */
-static void test_momentum_is_with_its_weight(void **unused) {
-  (void)unused;
-#define TURN "(s32[], f32[64,64], f32[64,64], f32[64,64])"
-  trm_program *p = make_program(
-      "HloModule m, input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {}, may-alias) }\n"
-      "turn { s = " TURN " parameter(0)  i = s32[] get-tuple-element(s), index=0\n"
-      "one = s32[] constant(1)  j = s32[] add(i, one)\n"
-      "w = f32[64,64] get-tuple-element(s), index=1\n"
-      "x = f32[64,64] get-tuple-element(s), index=2\n"
-      "g = f32[64,64] get-tuple-element(s), index=3\n"
-      "y = f32[64,64] tanh(x), sharding={maximal device=0}\n"
-      "d = f32[64,64] dot(y, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
-      "sharding={maximal device=1}\n"
-      "h = f32[64,64] add(g, d), sharding={maximal device=1}\n"
-      "ROOT r = " TURN " tuple(j, w, y, h) }\n"
-      "until { s = " TURN " parameter(0)  i = s32[] get-tuple-element(s), index=0\n"
-      "n = s32[] constant(4)  ROOT c = pred[] compare(i, n), direction=LT }\n"
-      "ENTRY e { m = f32[64,64] parameter(0)  w = f32[64,64] parameter(1)\n"
-      "x = f32[64,64] parameter(2)  i = s32[] constant(0)  z = f32[] constant(0)\n"
-      "zeros = f32[64,64] broadcast(z), dimensions={}\n"
-      "t = " TURN " tuple(i, w, x, zeros)  l = " TURN " while(t), condition=until, body=turn\n"
-      "g = f32[64,64] get-tuple-element(l), index=3\n"
-      "n = f32[64,64] add(m, g)  v = f32[64,64] subtract(w, n)\n"
-      "ROOT o = (f32[64,64], f32[64,64]) tuple(n, v) }",
-      "mk2", NULL);
+ * the sum of the gradients is, though a scalar of the update lies on IPU 0. */
+static void check_momentum(const char *update) {
+#define TURN "(s32[], f32[64,64], f32[64,64], f32[64,64], f32[])"
+  char text[2048];
+  snprintf(text, sizeof text,
+           "HloModule m, input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {}, may-alias) }\n"
+           "turn { s = " TURN " parameter(0)  i = s32[] get-tuple-element(s), index=0\n"
+           "one = s32[] constant(1)  j = s32[] add(i, one)\n"
+           "w = f32[64,64] get-tuple-element(s), index=1\n"
+           "x = f32[64,64] get-tuple-element(s), index=2\n"
+           "g = f32[64,64] get-tuple-element(s), index=3\n"
+           "a = f32[] get-tuple-element(s), index=4\n"
+           "y = f32[64,64] tanh(x), sharding={maximal device=0}\n"
+           "d = f32[64,64] dot(y, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+           "sharding={maximal device=1}\n"
+           "h = f32[64,64] add(g, d), sharding={maximal device=1}\n"
+           "ROOT r = " TURN " tuple(j, w, y, h, a) }\n"
+           "until { s = " TURN " parameter(0)  i = s32[] get-tuple-element(s), index=0\n"
+           "n = s32[] constant(4)  ROOT c = pred[] compare(i, n), direction=LT }\n"
+           "ENTRY e { m = f32[64,64] parameter(0)  w = f32[64,64] parameter(1)\n"
+           "x = f32[64,64] parameter(2)  c = f32[] parameter(3)  b = f32[] sine(c)\n"
+           "i = s32[] constant(0)  z = f32[] constant(0)\n"
+           "zeros = f32[64,64] broadcast(z), dimensions={}\n"
+           "t = " TURN " tuple(i, w, x, zeros, b)\n"
+           "l = " TURN " while(t), condition=until, body=turn\n"
+           "g = f32[64,64] get-tuple-element(l), index=3\n"
+           "a = f32[] get-tuple-element(l), index=4\n"
+           "all = f32[64,64] broadcast(a), dimensions={}\n"
+           "%s  v = f32[64,64] subtract(w, n)\n"
+           "ROOT o = (f32[64,64], f32[64,64]) tuple(n, v) }",
+           update);
+  trm_program *p = make_program(text, "mk2", NULL);
   uint32_t seen = 0;
   for (uint32_t v = 0; v < p->num_variables; ++v) {
     if (!p->variables[v].is_updated) continue;
@@ -224,6 +230,15 @@ static void test_momentum_is_with_its_weight(void **unused) {
   }
   assert_int_equal(seen, 2);
   trm_program_free(p);
+}
+
+static void test_momentum_is_with_its_weight(void **unused) {
+  (void)unused;
+  check_momentum("n = f32[64,64] add(m, g)");
+  check_momentum("k = f32[64,64] multiply(all, m)  n = f32[64,64] add(k, g)");
+  check_momentum("k = f32[64,64] multiply(all, g)  n = f32[64,64] subtract(m, k)");
+  check_momentum("k = f32[64,64] multiply(m, all)  f = f32[64,64] multiply(g, all)\n"
+                 "n = f32[64,64] subtract(k, f)");
 }
 
 /* The public getters say what the planner knows. */
