@@ -331,7 +331,7 @@ done:
 }
 
 /* An instruction that another one's compute set computes: its result is its operand of full size.
- */
+ * One without operands, such as the number of replicas, is nowhere. */
 static trm_status walk_absorbed(trm_program_draft *draft, trm_program_scope *scope, trm_index i,
                                 trm_error *error) {
   const trm_instruction *instruction = trm_scope_at(draft, scope, i);
@@ -345,7 +345,9 @@ static trm_status walk_absorbed(trm_program_draft *draft, trm_program_scope *sco
   }
   int32_t count;
   TRY(new_leaves(draft, scope, i, &count, error));
-  if (count > 0) scope->leaves[i][0] = scope->leaves[instruction->operands[best]][0];
+  if (count > 0 && instruction->num_operands > 0) {
+    scope->leaves[i][0] = scope->leaves[instruction->operands[best]][0];
+  }
   return TRM_OK;
 }
 

@@ -783,6 +783,20 @@ static void test_allocation_failures(void **state) {
   trm_target_release(target);
 }
 
+/* The compiler of a marked layer knows the number of replicas, which no vertex computes. */
+static void test_marked_number_of_replicas(void **state) {
+  (void)state;
+#define MARK ", frontend_attributes={popnn_word=\"replication-normalise\",popnn_part=\"n\"}\n"
+  trm_program *p = make_program(
+      "HloModule m\nENTRY e { x = f32[3,4] parameter(0)\n"
+      "c = s32[] custom-call(), custom_call_target=\"tremula.replication-factor\"" MARK
+      "f = f32[] convert(c)" MARK "one = f32[] constant(1)" MARK "d = f32[] divide(one, f)" MARK
+      "b = f32[3,4] broadcast(d), dimensions={}" MARK "ROOT y = f32[3,4] multiply(x, b)" MARK "}",
+      "mk2", NULL);
+  assert_int_equal(p->num_compute_sets, 1);
+  trm_program_free(p);
+}
+
 /* Loops of so many turns that not even three of them can be added up. */
 static void test_endless_loops(void **state) {
   (void)state;
@@ -846,6 +860,7 @@ int main(void) {
       cmocka_unit_test(test_program_of_an_executable),
       cmocka_unit_test(test_long_chain),
       cmocka_unit_test(test_allocation_failures),
+      cmocka_unit_test(test_marked_number_of_replicas),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
