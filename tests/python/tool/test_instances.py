@@ -18,8 +18,10 @@ def test_instances_side_by_side(tmp_path):
                               text=True, capture_output=True, timeout=600, check=True).stdout
 
     for rank in "01":
-        run("compile", "step.hlo", "-o", "step.poplar_exec", OMPI_COMM_WORLD_RANK=rank,
-            OMPI_COMM_WORLD_SIZE="2", POPLAR_ENGINE_OPTIONS='{"autoReport.all": "true"}')
+        instance = {"OMPI_COMM_WORLD_RANK": rank, "OMPI_COMM_WORLD_SIZE": "2"}
+        run("compile", "step.hlo", "-o", "step.poplar_exec", **instance)
+        run("run", "step.poplar_exec", "--zeros", **instance,
+            POPLAR_ENGINE_OPTIONS='{"autoReport.all": "true"}')
     profiles = sorted(tmp_path.glob("tf_report__*"))
     assert len(profiles) == 2
     rows = json.loads(run("trace", *profiles))["traceEvents"]
