@@ -90,6 +90,12 @@ static bool is_no_conversion(const body *b, trm_index i) {
   return b->computation->instructions[i].opcode == TRM_OP_CONVERT && is_absorbed(b, i);
 }
 
+/* The type that a vertex computes an instruction in. */
+static trm_dtype type_of(const body *b, trm_index i) {
+  const trm_dtype dtype = b->computation->instructions[i].shape.dtype;
+  return b->in_half && dtype == TRM_F32 ? TRM_F16 : dtype;
+}
+
 /* Whether the instruction is popops::scaledAddTo. */
 static bool is_scaled_sum(const body *b, trm_index i) {
   const trm_tile_role *role = role_of(b, i);
@@ -173,8 +179,7 @@ static trm_status add_compute_set(body *b, trm_index root, trm_error *error) {
   uint32_t edges = 1;
   bool scalar = false, in_place = false;
   double loads = 0;
-  const double width = trm_tile_vector_width(
-      b->in_half && instruction->shape.dtype == TRM_F32 ? TRM_F16 : instruction->shape.dtype);
+  const double width = trm_tile_vector_width(type_of(b, root));
   for (uint32_t k = 0; k < inputs.num_inputs; ++k) {
     const int32_t leaf = operand_leaf(b, inputs.inputs[k]);
     const trm_instruction *input = &b->computation->instructions[inputs.inputs[k]];
@@ -412,8 +417,7 @@ static void count_work(body *b, trm_index i) {
     }
     b->size[i] = (uint16_t)(b->size[i] + b->size[operand]);
     b->flops[i] += b->flops[operand];
-    const trm_dtype type =
-        b->in_half && instruction->shape.dtype == TRM_F32 ? TRM_F16 : instruction->shape.dtype;
+    const trm_dtype type = type_of(b, i);
     if (b->size[operand] == 1) {
       b->cycles[operand] = trm_codelet_cycles_inside(b->cycles[operand], type);
     }

@@ -32,15 +32,15 @@ static int32_t ipu_of(trm_program_draft *draft, const trm_program_scope *scope, 
   for (uint32_t k = 0; k < instruction->num_operands && device < 0; ++k) {
     const trm_index operand = instruction->operands[k];
     const trm_value *value = scope->leaves[operand];
-    const trm_shape *shape = &trm_scope_at(draft, scope, operand)->shape;
-    const bool has_value =
-        trm_shape_num_leaves(shape) > 0 && value != NULL && value->variable != TRM_NO_INDEX;
-    if (!has_value || trm_scope_at(draft, scope, operand)->opcode == TRM_OP_CONSTANT) continue;
+    const trm_instruction *made_by = trm_scope_at(draft, scope, operand);
+    const bool has_value = trm_shape_num_leaves(&made_by->shape) > 0 && value != NULL &&
+                           value->variable != TRM_NO_INDEX;
+    if (!has_value || made_by->opcode == TRM_OP_CONSTANT) continue;
     const trm_placement *placement = trm_program_placement_of(draft, value);
     const int32_t ipu = placement != NULL && placement->ipu_plus_one > 0
                             ? (int32_t)placement->ipu_plus_one - 1
                             : (int32_t)trm_value_mapping(draft, value)->ipu;
-    if (shape->dtype != TRM_TUPLE && shape->rank == 0) {
+    if (trm_shape_is_scalar(&made_by->shape)) {
       if (scalar < 0) scalar = ipu;
     } else if (placement == NULL || placement->ipu_plus_one > 0) {
       device = ipu;
@@ -48,8 +48,7 @@ static int32_t ipu_of(trm_program_draft *draft, const trm_program_scope *scope, 
       any = ipu;
     }
   }
-  if (device < 0 && any < 0) any = scalar;
-  if (device < 0) device = any;
+  if (device < 0) device = any >= 0 ? any : scalar;
   return device < 0 || (uint32_t)device >= draft->program->num_ipus ? 0 : device;
 }
 
