@@ -67,15 +67,17 @@ def unknown_options(project):
     known = _options()
     for file, node, path in settings(project):
         if path not in known:
-            near = difflib.get_close_matches(path, known, 1)
-            yield file, node, f"IPUConfig has no option '{path}'" + (
-                f"; did you mean '{near[0]}'?" if near else "")
+            yield file, node, f"IPUConfig has no option '{path}'{_nearest(path, known)}"
     flag_names = [one.name for one in flags.FLAGS]
     for file, node, name in _flags(project):
         if name not in flag_names:
-            near = difflib.get_close_matches(name, flag_names, 1)
-            yield file, node, f"{flags.VARIABLE} has no flag '--{name}'" + (
-                f"; did you mean '--{near[0]}'?" if near else "")
+            yield file, node, (f"{flags.VARIABLE} has no flag '--{name}'"
+                               f"{_nearest(name, flag_names, '--')}")
+
+
+def _nearest(name, known, before=""):
+    near = difflib.get_close_matches(name, known, 1)
+    return f"; did you mean '{before}{near[0]}'?" if near else ""
 
 
 @rule(

@@ -69,19 +69,19 @@ def _extend_models():
 
 def _select_by_number():
     """Lets the IPU Model, which has no ids, have as many IPUs as those of select_ipus stand for."""
-    from tremula.tf.ipu.config import IPUConfig
+    from tremula.tf.ipu import config
     from tremula.tf.runtime.device import settings
-    create = IPUConfig._create_snapshot
+    create = config.IPUConfig._create_snapshot
 
-    def by_number(config):
-        ids = [config.select_ipus] if isinstance(config.select_ipus, int) else config.select_ipus
-        if ids and config.auto_select_ipus == [] and len(set(ids)) == len(ids):
-            config = copy.deepcopy(config)
-            config.select_ipus = []
-            config.auto_select_ipus = [settings.ipus_of_id(one) for one in ids]
-        return create(config)
+    def by_number(chosen):
+        ids = config._as_list(chosen.select_ipus)
+        if ids and chosen.auto_select_ipus == [] and len(set(ids)) == len(ids):
+            chosen = copy.deepcopy(chosen)
+            chosen.select_ipus = []
+            chosen.auto_select_ipus = [settings.ipus_of_id(one) for one in ids]
+        return create(chosen)
 
-    IPUConfig._create_snapshot = by_number
+    config.IPUConfig._create_snapshot = by_number
 
 
 # ---- Sessions ----
